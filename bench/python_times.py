@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What Python costs: `import nestor` beyond `import numpy`, in fresh processes that take turns; and a call of a model beyond
-the same call by a C program. Run by the Python that has the package.
+"""What Python costs: `import nestor` and its first use beyond `import numpy`, in fresh processes that take turns; and a call of
+a model beyond the same call by a C program. Run by the Python that has the package.
 
     PYTHONPATH=build/release/python build/venv/bin/python bench/python_times.py [--times N]
 """
@@ -43,14 +43,17 @@ def milliseconds(code):
 
 
 def imports(times):
-    alone, both = [], []
-    milliseconds("import numpy, nestor")  # files are in memory from here on
+    codes = ["import numpy", "import numpy, nestor", "import numpy, nestor; nestor.load"]
+    taken = {code: [] for code in codes}
+    for code in codes:
+        milliseconds(code)  # files are in memory from here on
     for _ in range(times):
-        alone.append(milliseconds("import numpy"))
-        both.append(milliseconds("import numpy, nestor"))
-    alone, both = statistics.median(alone), statistics.median(both)
+        for code in codes:
+            taken[code].append(milliseconds(code))
+    alone, package, used = (statistics.median(taken[code]) for code in codes)
     print(f"import numpy                {alone:6.1f} ms, the median of {times} processes")
-    print(f"import numpy, nestor        {both:6.1f} ms: {both - alone:.1f} ms more")
+    print(f"import numpy, nestor        {package:6.1f} ms: {package - alone:.1f} ms more")
+    print(f"and its first use           {used:6.1f} ms: {used - alone:.1f} ms more")
 
 
 def microseconds(call):

@@ -156,7 +156,10 @@ class Artifact : public Runnable {
   void run_raw(const void* const* inputs, void* const* outputs) override {
     const int32_t rc = run_(instance_, inputs, outputs);
     if (rc == NESTOR_BUSY) throw UserError(path_ + " is in a run of another thread: one run at a time");
-    if (rc == NESTOR_BAD_INDEX) throw UserError(path_ + ": an index is out of range");
+    if (rc == NESTOR_BAD_INDEX)
+      throw UserError(path_ + ": an index is out of range, or a branch was taken that isn't for these sizes");
+    if (rc == NESTOR_TOO_MANY_TRIPS)
+      throw UserError(path_ + ": a loop goes on for more iterations than it was compiled for");
     if (rc == NESTOR_BAD_SIZES) throw UserError(path_ + ": " + why_(instance_));
     if (rc == NESTOR_DEVICE_FAILED)
       throw UserError(

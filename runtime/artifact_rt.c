@@ -200,41 +200,83 @@ int32_t nestor_instance_run(struct nestor_instance* instance, nestor_calls calls
   return result;
 }
 
-static void* address(const struct nestor_instance* instance, const void* const* inputs, void* const* outputs,
-                     int64_t place) {
+struct places {
+  const struct nestor_instance* instance;
+  const void* const* inputs;
+  void* const* outputs;
+  void** moving;
+};
+
+static void* address(const struct places* p, int64_t place) {
   const int64_t at = place >> NESTOR_REGION_BITS;
   switch (place & NESTOR_REGION_MASK) {
     case NESTOR_INPUT:
-      return (void*)(uintptr_t)inputs[at];
+      return (void*)(uintptr_t)p->inputs[at];
     case NESTOR_OUTPUT:
-      return outputs[at];
+      return p->outputs[at];
     case NESTOR_ARENA:
-      return (char*)instance->arena + (instance->offsets ? instance->offsets[at] : at);
+      return (char*)p->instance->arena + (p->instance->offsets ? p->instance->offsets[at] : at);
     case NESTOR_NUMBERS:
-      return (void*)(uintptr_t)(instance->numbers + at);
+      return (void*)(uintptr_t)(p->instance->numbers + at);
+    case NESTOR_MOVING:
+      return p->moving[at];
     default:
-      return (char*)(uintptr_t)instance->weights + at;
+      return (char*)(uintptr_t)p->instance->weights + at;
   }
 }
 
+static int64_t number_at(const void* place) {
+  int64_t number;
+  memcpy(&number, place, sizeof number);
+  return number;
+}
+
+/* Whether a loop makes one more iteration after `done` of them. */
+static int goes_on(void* const* args, int32_t count, int64_t done) {
+  memcpy(args[0], &done, sizeof done);
+  return done < number_at(args[1]) && (count < 3 || *(const uint8_t*)args[2]);
+}
+
 int32_t nestor_run_table(const struct nestor_instance* instance, const void* const* inputs,
-                         void* const* outputs, const struct nestor_call_table* table, void** args) {
-  const int64_t* word = table->words;
-  for (int64_t i = 0; i < table->calls; ++i) {
+                         void* const* outputs, const struct nestor_call_table* table, void** args,
+                         void** moving) {
+  const struct places places = {instance, inputs, outputs, moving};
+  const int64_t *word = table->words, *const end = word + table->count;
+  while (word < end) {
     const int32_t kernel = (int32_t)*word, count = (int32_t)(*word >> 32);
-    ++word;
-    for (int32_t k = 0; k < count; ++k) args[k] = address(instance, inputs, outputs, *word++);
+    const int64_t* const place = ++word;
+    for (int32_t k = 0; k < count; ++k) args[k] = address(&places, *word++);
     if (kernel >= 0) {
       const int32_t result = table->kernels[kernel](args, instance->workspace, instance->pool);
       if (result) return result;
-    } else if (kernel == NESTOR_CALL_COPY) {
-      const int64_t bytes = *word++;
-      memcpy(args[1], args[0], (size_t)(bytes >= 0 ? bytes : instance->numbers[-1 - bytes]));
-    } else {
+      continue;
+    }
+    if (kernel == NESTOR_CALL_CHECK) {
       int32_t found;
       memcpy(&found, args[0], sizeof found);
       if (found) return NESTOR_BAD_INDEX;
+      continue;
     }
+    const int64_t bytes = *word++;
+    int jumps = 0;
+    switch (kernel) {
+      case NESTOR_CALL_COPY:
+        memcpy(args[1], args[0], (size_t)(bytes >= 0 ? bytes : instance->numbers[-1 - bytes]));
+        continue;
+      case NESTOR_CALL_POINT:
+        moving[place[1] >> NESTOR_REGION_BITS] = (char*)args[0] + bytes;
+        continue;
+      case NESTOR_CALL_SKIP:
+        jumps = count == 0 || !*(const uint8_t*)args[0];
+        break;
+      case NESTOR_CALL_LOOP:
+        jumps = !goes_on(args, count, 0);
+        break;
+      default:
+        jumps = goes_on(args, count, number_at(args[0]) + 1);
+        if (jumps && bytes && number_at(args[0]) >= bytes) return NESTOR_TOO_MANY_TRIPS;
+    }
+    word = jumps ? table->words + *word : word + 1;
   }
   return 0;
 }

@@ -42,7 +42,13 @@ struct nestor_weights {
 struct nestor_instance;
 
 /* What <name>_run returns besides 0. */
-enum nestor_result { NESTOR_BUSY = 1, NESTOR_BAD_INDEX = 2, NESTOR_DEVICE_FAILED = 3, NESTOR_BAD_SIZES = 4 };
+enum nestor_result {
+  NESTOR_BUSY = 1,
+  NESTOR_BAD_INDEX = 2,
+  NESTOR_DEVICE_FAILED = 3,
+  NESTOR_TOO_MANY_TRIPS = 4,
+  NESTOR_BAD_SIZES = 5
+};
 
 /* Null where the processor lacks what the code needs, memory, threads or the weights can't be had, memory
  * can't be placed, or an option makes no sense; options say where the reason goes. */
@@ -64,21 +70,30 @@ int32_t nestor_instance_run(struct nestor_instance* instance, nestor_calls calls
                             void* const* outputs);
 void nestor_instance_destroy(struct nestor_instance* instance);
 
-/* The calls of a plan of many, which as code would take long to compile. Each is a word with its kernel in
- * the lower half, or one of these, and with the number of its arguments in the upper; then a word for each
- * argument: where it is in its region, times eight, and the region. A copy has a third one, its bytes, or -1 less the
- * number that has them. The emitted code lays this out. */
-enum { NESTOR_CALL_COPY = -1, NESTOR_CALL_CHECK = -2 };
-enum nestor_region { NESTOR_INPUT, NESTOR_OUTPUT, NESTOR_ARENA, NESTOR_WEIGHTS, NESTOR_NUMBERS };
+/* The calls of a plan of many, which as code would take long to compile, or of one with loops or branches.
+ * Each is a word with its kernel in the lower half, or one of these, and with the number of its arguments in
+ * the upper; then a word for each argument: where it is in its region, times eight, and the region. Those
+ * that are no kernel have one more, PlanCall's bytes (of a copy whose size runs decide -1 less the number that has them), save CHECK; and those that jump another one, the number
+ * of the word where the plan goes on. The emitted code lays this out. */
+enum {
+  NESTOR_CALL_COPY = -1,
+  NESTOR_CALL_CHECK = -2,
+  NESTOR_CALL_POINT = -3,
+  NESTOR_CALL_SKIP = -4,
+  NESTOR_CALL_LOOP = -5,
+  NESTOR_CALL_NEXT = -6
+};
+enum nestor_region { NESTOR_INPUT, NESTOR_OUTPUT, NESTOR_ARENA, NESTOR_WEIGHTS, NESTOR_NUMBERS, NESTOR_MOVING };
 enum { NESTOR_REGION_BITS = 3, NESTOR_REGION_MASK = 7 };
 struct nestor_call_table {
   const nestor_kernel* kernels;
   const int64_t* words;
-  int64_t calls;
+  int64_t count; /* of words */
 };
-/* args: room for those of the longest call. */
+/* args, moving: room for the arguments of the longest call, and for the pointers that move. */
 int32_t nestor_run_table(const struct nestor_instance* instance, const void* const* inputs,
-                         void* const* outputs, const struct nestor_call_table* table, void** args);
+                         void* const* outputs, const struct nestor_call_table* table, void** args,
+                         void** moving);
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,8 @@ int64_t region_number(Region r) {
       return NESTOR_WEIGHTS;
     case Region::sizes:
       return NESTOR_NUMBERS;
+    case Region::moving:
+      return NESTOR_MOVING;
   }
   return 0;
 }
@@ -27,13 +29,21 @@ int64_t region_number(Region r) {
 }  // namespace
 
 std::vector<int64_t> call_words(const Plan& plan) {
-  static_assert(kCopy == NESTOR_CALL_COPY && kCheck == NESTOR_CALL_CHECK);
-  std::vector<int64_t> words;
+  static_assert(kCopy == NESTOR_CALL_COPY && kCheck == NESTOR_CALL_CHECK && kPoint == NESTOR_CALL_POINT &&
+                kSkip == NESTOR_CALL_SKIP && kLoop == NESTOR_CALL_LOOP && kNext == NESTOR_CALL_NEXT);
+  std::vector<int64_t> words, starts;
+  std::vector<std::pair<size_t, int64_t>> targets;  // the words that they are, and calls
   for (const PlanCall& call : plan.calls) {
+    starts.push_back(static_cast<int64_t>(words.size()));
     words.push_back(static_cast<int64_t>(call.args.size()) << 32 | static_cast<uint32_t>(call.kernel));
     for (const Place& p : call.args) words.push_back(p.at << NESTOR_REGION_BITS | region_number(p.region));
-    if (call.kernel == kCopy) words.push_back(call.bytes_at < 0 ? call.bytes : -1 - call.bytes_at);
+    if (call.kernel < 0 && call.kernel != kCheck) words.push_back(call.bytes_at < 0 ? call.bytes : -1 - call.bytes_at);
+    if (call.kernel > kSkip || call.kernel >= 0) continue;
+    targets.emplace_back(words.size(), call.target);
+    words.push_back(0);
   }
+  starts.push_back(static_cast<int64_t>(words.size()));
+  for (const auto& [word, call] : targets) words[word] = starts[static_cast<size_t>(call)];
   return words;
 }
 
@@ -41,6 +51,11 @@ int64_t most_args(const Plan& plan) {
   size_t most = 1;
   for (const PlanCall& call : plan.calls) most = std::max(most, call.args.size());
   return static_cast<int64_t>(most);
+}
+
+bool has_jumps(const Plan& plan) {
+  return std::any_of(plan.calls.begin(), plan.calls.end(),
+                     [](const PlanCall& call) { return call.kernel < kCheck; });
 }
 
 int64_t count_checks(const Plan& plan) {

@@ -10,6 +10,7 @@ namespace nestor {
 
 std::vector<int64_t> call_words(const Plan& plan);
 int64_t most_args(const Plan& plan);  // of one call, at least 1
+bool has_jumps(const Plan& plan);
 int64_t count_checks(const Plan& plan);
 std::vector<int64_t> bytes_of_all(const std::vector<PlanTensor>& tensors);
 

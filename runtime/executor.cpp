@@ -16,27 +16,43 @@
 namespace nestor {
 
 std::string function_of(const Plan& plan, const PlanCall& call) {
-  if (call.kernel == kCopy) return "copy";
-  return call.kernel == kCheck ? "check" : plan.kernels[static_cast<size_t>(call.kernel)];
+  if (call.kernel >= 0) return plan.kernels[static_cast<size_t>(call.kernel)];
+  return call.kernel == kCopy ? "copy" : call.kernel == kCheck ? "check" : "control flow";
 }
+
+namespace {
+
+void check_counts(const Plan& plan, const PlanCall& call) {
+  const auto takes = [&](size_t least, size_t most) {
+    NESTOR_CHECK(call.args.size() >= least && call.args.size() <= most)
+        << function_of(plan, call) << " " << call.kernel << " has " << call.args.size() << " places";
+  };
+  if (call.kernel == kCopy || call.kernel == kPoint) takes(2, 2);
+  if (call.kernel == kCheck) takes(1, 1);
+  if (call.kernel == kSkip) takes(0, 1);
+  if (call.kernel == kLoop || call.kernel == kNext) takes(2, 3);
+  NESTOR_CHECK(call.kernel != kPoint || call.args[1].region == Region::moving) << "what is pointed moves";
+  NESTOR_CHECK(call.target >= 0 && call.target <= static_cast<int64_t>(plan.calls.size()))
+      << "call '" << call.label << "' goes on at " << call.target;
+}
+
+}  // namespace
 
 void check_plan(const Plan& plan) {
   const bool open = plan.sizes.any();
   const int64_t limits[] = {open ? static_cast<int64_t>(plan.sizes.arena.size()) : plan.arena_bytes,
                             static_cast<int64_t>(plan.inputs.size()),
                             static_cast<int64_t>(plan.outputs.size()),
-                            plan.weights.defined() ? plan.weights.bytes() : 0, plan.sizes.numbers};
+                            plan.weights.defined() ? plan.weights.bytes() : 0, plan.sizes.numbers,
+                            plan.pointers};
   for (const PlanCall& call : plan.calls) {
-    NESTOR_CHECK(call.kernel >= kCheck && call.kernel < static_cast<int>(plan.kernels.size()))
+    NESTOR_CHECK(call.kernel >= kNext && call.kernel < static_cast<int>(plan.kernels.size()))
         << "call '" << call.label << "' of kernel " << call.kernel;
-    NESTOR_CHECK(call.kernel != kCopy || call.args.size() == 2)
-        << "a copy has " << call.args.size() << " places";
-    NESTOR_CHECK(call.kernel != kCheck || call.args.size() == 1)
-        << "a check has " << call.args.size() << " places";
+    check_counts(plan, call);
     for (const Place& place : call.args) {
       const int64_t limit = limits[static_cast<size_t>(place.region)];
-      const bool by_index = place.region == Region::input || place.region == Region::output ||
-                            place.region == Region::sizes || (open && place.region == Region::arena);
+      const bool by_index =
+          (place.region != Region::arena || open) && place.region != Region::weights;
       // A zero-sized value may lie at the very end of its region.
       NESTOR_CHECK(place.at >= 0 && (by_index ? place.at < limit : place.at <= limit))
           << "call '" << call.label << "' has an argument at " << place.at << " of " << limit;
@@ -55,6 +71,7 @@ Executor::Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels
   if (plan_->sizes.any()) sizes_ = std::make_unique<FittedSizes>(plan_->sizes, size_kernel);
   arena_ = Tensor(DType::u8, {plan_->arena_bytes});
   workspace_ = Tensor(DType::u8, {plan_->workspace_bytes});
+  moving_.resize(static_cast<size_t>(plan_->pointers));
   Tensor weights = plan_->weights;
   for (Tensor* memory : {&arena_, &workspace_, &weights}) prefer_large_pages(*memory);
   if (plan_->threads > 1) {
@@ -93,12 +110,39 @@ void Executor::place(const std::vector<int32_t>& cpus, Placement how) {
 void Executor::set_timing(bool on) {
   timing_ = on;
   call_ns_.assign(on ? plan_->calls.size() : 0, 0);
+  call_runs_ = call_ns_;
 }
 
 void Executor::set_trace(RunTrace* trace) {
   trace_ = trace;
   nestor_pool_watch(pool_, trace ? &RunTrace::watch : nullptr, trace);
 }
+
+namespace {
+
+template <class T>
+T value_at(const void* place) {
+  T out;
+  std::memcpy(&out, place, sizeof out);
+  return out;
+}
+
+// Where the plan goes on after a call that jumps, `next` being the one behind it.
+size_t go_on(const PlanCall& call, void* const* args, size_t next) {
+  const auto target = static_cast<size_t>(call.target);
+  if (call.kernel == kSkip) return call.args.empty() || !value_at<uint8_t>(args[0]) ? target : next;
+  const bool begins = call.kernel == kLoop;
+  const int64_t done = begins ? 0 : value_at<int64_t>(args[0]) + 1;
+  std::memcpy(args[0], &done, sizeof done);
+  const bool more = done < value_at<int64_t>(args[1]) && (call.args.size() < 3 || value_at<uint8_t>(args[2]));
+  if (begins) return more ? next : target;
+  if (more && call.bytes > 0 && done >= call.bytes)
+    throw UserError(call.label + " goes on for more than " + std::to_string(call.bytes) +
+                    " iterations, the most that it was compiled for");
+  return more ? target : next;
+}
+
+}  // namespace
 
 void Executor::run_raw(const void* const* inputs, void* const* outputs) {
   if (running_.test_and_set(std::memory_order_acquire))
@@ -124,6 +168,8 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
         return outputs[p.at];
       case Region::sizes:
         return const_cast<int64_t*>(sizes_->numbers()) + p.at;
+      case Region::moving:
+        return moving_[static_cast<size_t>(p.at)];
     }
     return nullptr;
   };
@@ -131,8 +177,9 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
   std::array<void*, 16> few;
   std::vector<void*> many;
   if (trace_) trace_->begin(-1);
-  for (size_t i = 0; i < plan_->calls.size(); ++i) {
+  for (size_t i = 0, next = 0; i < plan_->calls.size(); i = next) {
     const PlanCall& call = plan_->calls[i];
+    next = i + 1;
     const auto start = timing_ ? Clock::now() : Clock::time_point{};
     if (trace_) trace_->begin(static_cast<int>(i));
     void** args = few.data();
@@ -148,12 +195,17 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
     } else if (call.kernel == kCopy) {
       const int64_t bytes = call.bytes_at < 0 ? call.bytes : sizes_->numbers()[call.bytes_at];
       if (bytes > 0) std::memcpy(args[1], args[0], static_cast<size_t>(bytes));
+    } else if (call.kernel == kPoint) {
+      moving_[static_cast<size_t>(call.args[1].at)] = static_cast<uint8_t*>(args[0]) + call.bytes;
+    } else if (call.kernel < 0) {
+      next = go_on(call, args, next);
     } else {
       const int32_t rc = kernels_[static_cast<size_t>(call.kernel)](args, workspace_.data(), pool_);
       NESTOR_CHECK(rc == 0) << "kernel " << plan_->kernels[static_cast<size_t>(call.kernel)] << " returned "
                             << rc;
     }
     if (trace_) trace_->end();
+    if (timing_) ++call_runs_[i];
     if (timing_)
       call_ns_[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
   }

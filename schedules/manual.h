@@ -13,7 +13,7 @@ struct Shown {
 Shown show(const Example& example);  // runs it
 
 std::string plain_text(const Primitive& p);  // one of them, for a terminal
-std::string common_requirements_text();      // those of every step, A to F
+std::string common_requirements_text();      // those of every step, A to G
 
 std::string manual();  // Markdown: a table of contents, and one section per primitive, by group
 

@@ -12,6 +12,7 @@
 //   E. a block inside of another one moves with it: only its loops in there can be named (rows with
 //   `inside_blocks`);
 //   F. what it makes stays within bounds (check_size): walks of a function are recursive.
+// A seventh, G, is about the target: for_target.cpp checks it where a whole schedule meets one.
 #pragma once
 
 #include <map>
@@ -68,7 +69,7 @@ inline Requirement semantic(const char* text) {
   return {text, true};
 }
 
-// Those of every step: A to F, as above.
+// Those of every step: A to G, as above.
 struct CommonRequirement {
   char letter;
   Requirement requirement;

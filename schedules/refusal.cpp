@@ -39,7 +39,8 @@ const std::vector<CommonRequirement>& common_requirements() {
       {'E', "a block inside of another one moves with it"},
       {'F',
        "the result stays within limits: 256 nested loops and blocks, 1,000 operations in an index, 200,000 "
-       "in all"}};
+       "in all"},
+      {'G', "the target can do what the step asks for"}};
   return all;
 }
 

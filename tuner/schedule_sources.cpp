@@ -3,6 +3,7 @@
 
 #include "nestor/nearest.h"
 #include "nestor/tune.h"
+#include "src/graph/control_flow.h"
 
 namespace nestor {
 
@@ -38,7 +39,19 @@ void choose_schedules(CompileOptions& options, const std::string& given, const s
 std::vector<TuneTask> tune_tasks(const Partition& partition) {
   std::vector<TuneTask> tasks;
   for (const PrimFunc& f : partition.funcs) tasks.push_back({f, 0});
-  for (const KernelCall& c : partition.calls) ++tasks[static_cast<size_t>(c.func)].calls;
+  int64_t times = 1;
+  std::vector<int64_t> around;  // a loop of unknown length counts once
+  for (const KernelCall& c : partition.calls) {
+    if (c.func == kLoopBegins) {
+      around.push_back(times);
+      times *= std::max<int64_t>(c.control->known_trips, 1);
+    } else if (c.func == kLoopEnds) {
+      times = around.back();
+      around.pop_back();
+    } else if (!c.control) {
+      tasks[static_cast<size_t>(c.func)].calls += static_cast<int>(times);
+    }
+  }
   return tasks;
 }
 

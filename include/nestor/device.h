@@ -33,4 +33,8 @@ std::vector<OutputCheck> check_function(const CompiledFunction& f, Against again
 std::vector<OutputCheck> check_algorithm(const CompiledModel& m, size_t call, const Device& device,
                                          uint64_t seed = 1);
 
+// What a few blocks of each kernel do to memory when they are emulated, with zeros as inputs: a line a
+// kernel.
+std::vector<std::string> emulated_memory(const CompiledFunction& f, const Target& target);
+
 }  // namespace nestor

@@ -71,6 +71,7 @@ class Symbols : public std::enable_shared_from_this<Symbols> {
   const Facts& facts() const { return facts_; }
   int64_t typical(const Expr& e) const;
   std::string hint(const Expr& e) const;  // how to give its symbols values
+  std::string hint_for_all() const;
   Expr reduce(const Expr& e) const;  // simplified, with what is known to be equal put in
 
   bool equal(const Expr& a, const Expr& b) const;  // whatever the symbols are

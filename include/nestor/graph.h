@@ -80,6 +80,7 @@ Model read_model(const std::string& path);
 // ---- The graph
 
 using ValueId = int;  // index into Graph::values; -1: an omitted optional input
+struct Graph;
 struct Value {
   std::string name;
   TensorType type;
@@ -97,6 +98,7 @@ struct Node {
   Attrs attrs;
   std::string domain;    // "" is ai.onnx
   std::string why = {};  // a pass made it what it is, or let it be, because ...
+  std::vector<std::shared_ptr<const Graph>> bodies = {};  // of a loop, or of an If (src/graph/control_flow.h)
 };
 struct Graph {
   std::string name;
@@ -129,9 +131,11 @@ struct BuildOptions {
       {};                                              // of inputs; they must agree with what the model says
   std::map<std::string, TensorSource> constants = {};  // inputs, or weights, that hold this
   std::function<void(const std::string&)> warn = {};   // null: warnings aren't told
+  bool control_flow = true;  // loops and branches of run time may be nodes; false: the target has none
+  int64_t max_trips = 0;     // iterations at most of a loop whose end is known only at run time; 0: any
 };
-// Throws one UserError that lists every problem of the model; NeedsValues where values of inputs, if they were
-// constants, might solve some.
+// Throws one UserError that lists every problem of the model; NeedsValues where values of inputs, if they
+// were constants, might solve some.
 class NeedsValues : public UserError {
  public:
   NeedsValues(std::vector<std::string> of, Diagnostic d) : UserError(std::move(d)), inputs(std::move(of)) {}
@@ -166,11 +170,14 @@ void optimize(Graph& g, const EvaluateFn& evaluate, const OptimizeOptions& optio
 // ---- Partition
 
 // One call of a function in the partitioned graph. Arguments are graph values, in parameter order.
+struct ControlFlow;  // src/graph/control_flow.h
 struct KernelCall {
   int func = 0;  // index into Partition::funcs; calls of structurally equal functions share one
   std::vector<ValueId> args;
   std::vector<int> nodes;  // the graph nodes fused in it
   std::vector<Expr> sizes = {};  // the values of the function's dimensions, over the graph's symbols
+  // A place where a loop or a branch begins or ends, and no call: func is -1, there are no arguments.
+  std::shared_ptr<const ControlFlow> control = {};
 };
 struct Partition {
   std::vector<PrimFunc> funcs;    // names unique

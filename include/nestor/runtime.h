@@ -37,11 +37,11 @@ using Kernel = std::function<int32_t(void* const* args, void* workspace, void* p
 
 // ---- Plan
 
-enum class Region : uint8_t { arena, input, output, weights, sizes };
+enum class Region : uint8_t { arena, input, output, weights, sizes, moving };
 
-// Where a value lives: a byte offset into the arena or the weights, or the index of a model input or output.
-// In a plan with symbolic sizes, in the arena the index of a value of PlanSizes; `sizes` has the numbers
-// that a run computes, from the one at that index on.
+// Where a value lives: a byte offset into the arena or the weights, the index of a model input or output, or
+// that of a pointer that moves while the plan runs. In a plan with symbolic sizes, in the arena the index of
+// a value of PlanSizes; `sizes` has the numbers that a run computes, from the one at that index on.
 struct Place {
   Region region = Region::arena;
   int64_t at = 0;
@@ -93,13 +93,24 @@ std::string to_string(const PlanTensor& t);  // "f32[batch,64]"
 
 // Runs kernels[kernel] on args. kCopy copies `bytes` bytes from args[0] to args[1] (an output that is a view
 // of something else). kCheck ends the run where the i32 at args[0] isn't 0: an index is out of range.
-inline constexpr int kCopy = -1, kCheck = -2;
+//
+// Loops and branches are jumps among the calls:
+//   kPoint  sets the moving pointer args[1] to the address args[0] and `bytes` more
+//   kSkip   goes on at call `target`; only if the bool at args[0] is false, where there is one
+//   kLoop   begins a loop: the i64 at args[0], its iteration, is 0. Goes on at call `target`, behind the
+//           loop, if the i64 at args[1], the number of iterations, isn't more, or if the bool at args[2] is
+//           false, where there is one
+//   kNext   ends an iteration: the i64 at args[0] is one more. Goes on at call `target` unless it is as many
+//           as args[1], or args[2] is false. Where `bytes` isn't 0 and as many iterations are done, the run
+//           fails instead
+inline constexpr int kCopy = -1, kCheck = -2, kPoint = -3, kSkip = -4, kLoop = -5, kNext = -6;
 struct PlanCall {
   int kernel = kCopy;
   std::vector<Place> args;
   int64_t bytes = 0;
-  std::string label;  // the graph nodes it computes, for reports
-  int bytes_at = -1;  // of a copy whose size is open: the number that has it
+  std::string label;   // the graph nodes it computes, for reports
+  int64_t target = 0;  // of jumps: index of a call, or their number
+  int bytes_at = -1;   // of a copy whose size is open: the number that has it
 };
 
 // Floating-point operations of a run.
@@ -117,12 +128,13 @@ struct Plan {
   std::vector<PlanCall> calls;
   int64_t arena_bytes = 0;      // values between kernels
   int64_t workspace_bytes = 0;  // scratch of the hungriest kernel at `threads`
+  int64_t pointers = 0;         // moving ones
   int threads = 1;
   Tensor weights;  // u8, all constants packed as the kernels want them; each at a multiple of kAlignment
   PlanSizes sizes;  // where some are open; then arena_bytes and workspace_bytes are 0
 };
 
-// The kernel's name, "copy" or "check".
+// The kernel's name, "copy", "check" or "control flow".
 std::string function_of(const Plan& plan, const PlanCall& call);
 
 // Throws InternalError where a place lies outside its region or a kernel index outside the table.
@@ -213,6 +225,8 @@ class Executor : public Runnable {
   // With timing on, run_raw adds each call's nanoseconds to call_ns() (one entry per plan call).
   void set_timing(bool on);
   const std::vector<int64_t>& call_ns() const { return call_ns_; }
+  // How often each of them ran meanwhile.
+  const std::vector<int64_t>& call_runs() const { return call_runs_; }
   // Runs add what ran when to `trace` (run_trace.h) until it is null again.
   void set_trace(RunTrace* trace);
 
@@ -225,7 +239,8 @@ class Executor : public Runnable {
   std::unique_ptr<FittedSizes> sizes_;  // null: all are known
   nestor_pool* pool_ = nullptr;  // null: serial
   bool timing_ = false;
-  std::vector<int64_t> call_ns_;
+  std::vector<int64_t> call_ns_, call_runs_;
+  std::vector<void*> moving_;
   RunTrace* trace_ = nullptr;
 };
 

@@ -152,14 +152,17 @@ std::string fuse(Schedule& s, const std::string& block, const std::vector<std::s
 
 // The S loops in front, made into blocks of threads, not bound yet. `whole`: all of them as one loop, which
 // is then cut, so that no thread of any block but the last is idle. Else the last loops give threads:
-// the quotients and remainders are simpler, and a proof may succeed that failed for the whole.
-Bound cut(Schedule& s, const std::string& block, const Loops& loops, bool whole) {
+// the quotients and remainders are simpler, and a proof may succeed that failed for the whole. The epilogue,
+// if there is one, moves along: into the whole loop, before its end is ragged.
+Bound cut(Schedule& s, const std::string& block, const Loops& loops, bool whole,
+          const std::string& epilogue = "") {
   std::vector<std::string> order = loops.spatial;
   order.insert(order.end(), loops.reduced.begin(), loops.reduced.end());
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
   std::vector<std::string> outer = loops.spatial;
   if (whole) {
     const std::string loop = fuse(s, block, outer);
+    if (!epilogue.empty()) s(fmt::format("reverse_compute_at {} {}.{}", epilogue, block, loop));
     const int64_t threads = threads_for(loops.size);
     if (loops.size <= threads) return {"", loop};
     s(fmt::format("gb gt = split {}.{} [_, {}]", block, loop, threads));
@@ -184,6 +187,7 @@ Bound cut(Schedule& s, const std::string& block, const Loops& loops, bool whole)
     s(fmt::format("gt = fuse {} ({})", block, join(last)));
     last = {"gt"};
   }
+  if (!epilogue.empty()) s(fmt::format("reverse_compute_at {} {}.{}", epilogue, block, last[0]));
   return {outer.empty() ? "" : fuse(s, block, outer), last[0]};
 }
 
@@ -214,8 +218,7 @@ bool bind_reduction(Schedule& s, const std::string& block, bool whole) {
     } else {
       t(fmt::format("set_scope {} local", output_of(*find_block(t.func(), block))->name));
     }
-    const Bound bound = cut(t, block, loops, whole);
-    t(fmt::format("reverse_compute_at {} {}.{}", epilogue, block, bound.threads));
+    const Bound bound = cut(t, block, loops, whole, epilogue);
     t(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, loops.reduced.front()));
     bind_threads(t, block, bound);
   });

@@ -73,11 +73,11 @@ bool split_over_blocks(Schedule& s, const std::string& block) {
     std::vector<std::string> order = r->results;
     order.insert(order.end(), r->terms.begin(), r->terms.end());
     if (order.size() > 1) t(fmt::format("reorder {} ({})", block, join(order)));
-    t(fmt::format("k = fuse {} ({})", block, join(r->terms)));
-    t(fmt::format("part k1 = split {}.k [_, {}]", block, part));
+    t(fmt::format("gk = fuse {} ({})", block, join(r->terms)));
+    t(fmt::format("part gk1 = split {}.gk [_, {}]", block, part));
     order = r->results;
     order.insert(order.begin(), "part");
-    order.emplace_back("k1");
+    order.emplace_back("gk1");
     t(fmt::format("reorder {} ({})", block, join(order)));
     t(fmt::format("{0}_blocks = rfactor {0}.part{1}", block, r->along_terms ? "" : " axis=0"));
   });
@@ -104,19 +104,19 @@ bool bind_columns(Schedule& s, const std::string& block, const std::string& epil
     std::vector<std::string> order = r->results;
     order.insert(order.end(), r->terms.begin(), r->terms.end());
     t(fmt::format("reorder {} ({})", block, join(order)));
-    t(fmt::format("c = fuse {} ({})", block, join(r->results)));
-    t(fmt::format("k = fuse {} ({})", block, join(r->terms)));
-    t(fmt::format("c0 c1 = split {}.c [_, {}]", block, kWarp));
-    t(fmt::format("k0 k1 = split {}.k [_, {}]", block, aside));
-    t(fmt::format("reorder {} (k1 k0)", block));
-    t(fmt::format("reverse_compute_at {} {}.c1", reader, block));
-    t(fmt::format("{0}_part = rfactor {0}.k1 axis=0", block));
+    t(fmt::format("gc = fuse {} ({})", block, join(r->results)));
+    t(fmt::format("gk = fuse {} ({})", block, join(r->terms)));
+    t(fmt::format("reverse_compute_at {} {}.gc", reader, block));  // before its ragged end
+    t(fmt::format("gc0 gc1 = split {}.gc [_, {}]", block, kWarp));
+    t(fmt::format("gk0 gk1 = split {}.gk [_, {}]", block, aside));
+    t(fmt::format("reorder {} (gk1 gk0)", block));
+    t(fmt::format("{0}_part = rfactor {0}.gk1 axis=0", block));
     t(fmt::format("set_scope {}_part shared", block));
-    t(fmt::format("{0}_zero = decompose_reduction {0}_part.k0", block));
-    t(fmt::format("{0}_start = decompose_reduction {0}.k1", block));
-    t(fmt::format("bind {}_part.k1 threadIdx.y", block));
-    t(fmt::format("bind {}.c1 threadIdx.x", block));
-    t(fmt::format("bind {}.c0 blockIdx.x", block));
+    t(fmt::format("{0}_zero = decompose_reduction {0}_part.gk0", block));
+    t(fmt::format("{0}_start = decompose_reduction {0}.gk1", block));
+    t(fmt::format("bind {}_part.gk1 threadIdx.y", block));
+    t(fmt::format("bind {}.gc1 threadIdx.x", block));
+    t(fmt::format("bind {}.gc0 blockIdx.x", block));
   });
 }
 

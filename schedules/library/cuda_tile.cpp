@@ -196,10 +196,11 @@ class Tiler {
       step("transform_layout {} ({}) -> ({})", shared, join_with(from), join_with(to));
       step("storage_align {} 0 32 4", shared);
     }
-    // Lanes take 8 steps of neighbouring outputs, so that what they write lies in different banks.
-    if (turned && tile_.steps > 8) {
+    // Lanes take a sector of steps of neighbouring outputs, so that what they write lies in different banks.
+    const int64_t sector = 32 / bytes_of(o.buffer->type.dtype);
+    if (turned && tile_.steps > sector) {
       const std::string inner = own.back();
-      step("ch cl = split {}.{} [_, 8]", tile, inner);
+      step("ch cl = split {}.{} [_, {}]", tile, inner, sector);
       own.pop_back();
       std::vector<std::string> order = own;
       order.insert(order.begin(), "ch");

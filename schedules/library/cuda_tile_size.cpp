@@ -28,6 +28,7 @@ constexpr double kBusy = 192;
 constexpr double kLanes = 64;                           // multiply-adds a cycle of a multiprocessor
 constexpr double kLaunch = 4000;                        // cycles between two kernels
 constexpr double kRagged = 1.1;                         // of parts that have to be padded
+constexpr double kUnsure = 1.2;                         // what a second kernel must gain in this estimate
 constexpr double kMemoryBytes = 1100;                   // a cycle
 constexpr int64_t kMostParts = 32, kShortestPart = 64;  // of a sum; steps of one
 
@@ -47,7 +48,7 @@ double price(const ProductTile& t, int64_t batch, int64_t rows, int64_t columns,
   const double guards = steps % (t.parts * t.steps) == 0 ? 1 : kRagged;
   const double cycles = guards * waves * size * (1 + reads) / busy * of_part / kLanes;
   if (t.parts == 1) return cycles;
-  return cycles + kLaunch + 2 * sizeof(float) * size * static_cast<double>(blocks) / kMemoryBytes;
+  return kUnsure * cycles + kLaunch + 2 * sizeof(float) * size * static_cast<double>(blocks) / kMemoryBytes;
 }
 
 }  // namespace

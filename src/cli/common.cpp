@@ -160,6 +160,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given, 
                                {"code for CPUs can"},
                                "--dim " + c.build.open.begin()->first + "=8"});
   c.build.symbolic = open && cpu;
+  c.build.max_trips = o.max_trips;
   choose_schedules(c, schedule, o.db, warn_of_record);
   const bool cuda = c.target.kind == TargetKind::cuda;
   if ((o.proof || cuda) && ends_with(schedule, ".sched")) c.review = review_file(schedule, o.proof, cuda);

@@ -7,11 +7,12 @@
 #include <sstream>
 
 #include "nestor/cuda.h"
-#include "nestor/gpu_cost.h"
 #include "nestor/print.h"
 #include "nestor/report.h"
 #include "src/cli/common.h"
 #include "src/cli/outputs.h"
+#include "src/cli/why.h"
+#include "src/graph/control_flow.h"
 #include "src/report/diff.h"
 #include "src/report/steps.h"
 
@@ -26,6 +27,10 @@ bool use_color() {
 void show_fused(const CompiledModel& m, bool why) {
   for (size_t i = 0; i < m.partition.calls.size(); ++i) {
     const KernelCall& call = m.partition.calls[i];
+    if (call.control) {
+      fmt::print("{:3}  {}\n", i, describe_mark(m.graph, call));
+      continue;
+    }
     std::string ops, args;
     for (int n : call.nodes) ops += (ops.empty() ? "" : " + ") + m.graph.nodes[static_cast<size_t>(n)].op;
     for (ValueId a : call.args) {
@@ -83,10 +88,6 @@ int inspect_html(const InspectVerb& v, const CompileOptions& options) {
   return 0;
 }
 
-void show_given_up(const Trace& trace) {
-  for (const std::string& plan : trace.given_up) fmt::print("#     {}\n", plan);
-}
-
 int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
   const CompiledModel model = partition_model(load(v.common.model, options), options);
   for (const size_t f : select(model.partition.funcs, v.func)) {
@@ -98,17 +99,6 @@ int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
     if (options.review) options.review(func, choice, walk.last());
   }
   return 0;
-}
-
-// What one call of each kernel costs, by the analytic price.
-void show_kernels(const CompiledFunction& f, const Target& target, const char* prefix) {
-  const GpuMachine machine = gpu_machine_of(target);
-  const GpuCost cost = price_gpu(f.lowered, target);
-  for (size_t k = 0; k < cost.kernels.size(); ++k) {
-    std::istringstream lines(print(cost.kernels[k], machine));
-    fmt::print("{} kernel {} of {}\n", prefix, k + 1, cost.kernels.size());
-    for (std::string line; std::getline(lines, line);) fmt::print("{}   {}\n", prefix, line);
-  }
 }
 
 void show_schedule(const CompiledFunction& f, bool why, const Target& target) {

@@ -23,6 +23,7 @@ struct ModelOptions {
   bool exact_conv = false;       // no convolution by Winograd's algorithm
   int64_t winograd_budget = -1;  // bytes that its weights may add; less than 0: the default
   bool check_indices = false;    // those out of range end a run
+  int64_t max_trips = 0;         // of loops that only run time ends; 0: any number
   bool blocked_io = false;       // inspect, bench and verify: see add_blocked_io
   bool proof = true;             // schedules from files are proved
   bool emulate = false;          // kernels of a CUDA target run on the CPU
@@ -95,6 +96,7 @@ struct VerifyVerb {
   std::string schedule;
   double rtol = -1, atol = -1;  // negative: the bound of the design
   bool prove = false;           // every function's schedule, and run nothing
+  bool why = false;
 };
 
 struct DbVerb {

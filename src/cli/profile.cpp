@@ -18,8 +18,8 @@ void print_table(const Profile& p) {
   for (const FunctionTime& f : p.functions) {
     const double gflops = f.ns > 0 ? f.flops / f.ns : 0, gbs = f.ns > 0 ? f.work.bytes / f.ns : 0;
     const std::string what = f.nodes.size() == 1 ? fmt::format("{:<36} {}", f.name, f.nodes[0]) : f.name;
-    fmt::print("{:>11} {:>7.1f} {:>6} {:>9.1f} {:>7.1f} {:>8.1f}  {:<10} {:>6.0f} %  {}\n",
-               time_text(f.ns / 1e6), p.ns > 0 ? 100 * f.ns / p.ns : 0, f.nodes.size(), gflops,
+    fmt::print("{:>11} {:>7.1f} {:>6.0f} {:>9.1f} {:>7.1f} {:>8.1f}  {:<10} {:>6.0f} %  {}\n",
+               time_text(f.ns / 1e6), p.ns > 0 ? 100 * f.ns / p.ns : 0, f.calls, gflops,
                100 * gflops / p.peak_gflops, gbs, f.bound.by(), 100 * f.of_bound(), what);
   }
   fmt::print(
@@ -33,6 +33,7 @@ void print_json(const Profile& p, const std::string& schedule) {
   for (const FunctionTime& f : p.functions)
     list.push_back({{"func", f.name},
                     {"nodes", f.nodes},
+                    {"calls", f.calls},
                     {"median_us", f.ns / 1e3},
                     {"percent", p.ns > 0 ? 100 * f.ns / p.ns : 0},
                     {"gflops", f.ns > 0 ? f.flops / f.ns : 0},

@@ -17,6 +17,7 @@
 #include "src/cli/help_examples.h"
 #include "src/cli/options.h"
 #include "src/cli/output.h"
+#include "src/cli/usage.h"
 #include "src/cli/version.h"
 
 namespace nestor::cli {
@@ -47,7 +48,10 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
                   "native, x86-64-v3, aarch64, a processor by LLVM's name (cortex-a76, znver4), cuda:sm_80; "
                   "several for an artifact: cuda:sm_80,sm_90")
       ->capture_default_str();
-  app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
+  app->add_option(
+         "--threads", o.threads,
+         "threads of a run (0: the cores of the target: this machine, or the processor that --target names)")
+      ->capture_default_str();
   app->add_option("--db", o.db, "tuning records to take schedules from");
   app->add_flag("--exact-conv", o.exact_conv, "no Winograd: all convolutions are computed directly");
   app->add_option("--winograd-budget", o.winograd_budget,
@@ -55,6 +59,9 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
                   "the weights of the model, but at least 64M")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::NonNegativeNumber);
+  app->add_option("--max-trips", o.max_trips,
+                  "a run fails where a loop whose end isn't known when compiling goes on for more iterations")
+      ->check(CLI::PositiveNumber);
   app->add_option("--max-memory", o.limits.memory, "end with an error above this memory: 512M, 4G")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
@@ -239,6 +246,10 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--expect", v.expect, "expected outputs, .npz keyed by name");
         add_json(a, v.common.json);
         add_schedule(a, v.schedule, v.common);
+        a->add_flag(
+            "--why", v.why,
+            "say which plans the default schedule gave up; for CUDA also what bounds each kernel, and "
+            "with --emulate what it does to memory");
         a->add_flag("--prove", v.prove, "only prove the schedule of every function, and run nothing");
         a->add_option("--rtol", v.rtol, "relative tolerance");
         a->add_option("--atol", v.atol, "absolute tolerance");
@@ -317,31 +328,6 @@ void add_help(CLI::App& app, int& code) {
                                  : app.get_subcommand(*verb)->help("nestor");
     std::fputs(text.c_str(), stdout);
   });
-}
-
-// What is wrong with the words: the first that isn't an option of the verb (before a verb: of the program),
-// with the one that was probably meant, else what the parser says.
-Diagnostic usage_error(const CLI::App& app, const CLI::ParseError& e, int argc, char** argv) {
-  const bool before_verb = argv[1][0] == '-';
-  const std::string command = before_verb ? "nestor" : std::string("nestor ") + argv[1];
-  const std::string help = before_verb
-                               ? "`nestor help` lists the verbs"
-                               : std::string("`nestor help ") + argv[1] + "` has the options, and examples";
-  std::vector<std::string> known;
-  for (const CLI::Option* o : (before_verb ? &app : app.get_subcommand(argv[1]))->get_options()) {
-    for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
-    for (const std::string& name : o->get_snames()) known.push_back("-" + name);
-  }
-  for (int i = before_verb ? 1 : 2; i < argc; ++i) {
-    std::string word = argv[i];
-    if (word == "--") break;
-    word = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
-    if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9')) continue;
-    if (std::count(known.begin(), known.end(), word)) continue;
-    const std::string near = word.starts_with("--") ? did_you_mean(word, known) : "";
-    return {"`" + command + "` has no option " + word, {}, {}, near.empty() ? help : near};
-  }
-  return {e.what(), {}, {}, help};
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "nestor/npz.h"
 #include "src/cli/common.h"
 #include "src/cli/records_used.h"
+#include "src/cli/why.h"
 
 namespace nestor::cli {
 
@@ -198,6 +199,7 @@ int against_oracle(const VerifyVerb& v) {
   if (compiled.graph.symbols) return over_sizes(v, compiled, options);
   say_records_used(compiled, v.common, v.schedule);
   if (report.failed) return report.finish();  // what is wrong isn't run
+  if (v.why && !v.common.json) show_reasons(compiled, v.common.emulate);
   const OnDevice made(std::move(compiled), v.common.emulate);
   const CompiledModel& model = made.model;
   const Against against = v.against == "lowered"       ? Against::lowered

@@ -1,6 +1,7 @@
 // The code of an artifact: the module of the kernels, with a few more functions. NAME_run follows the plan,
-// as straight-line code or, if there are many calls, by a table of them. NAME_create and NAME_destroy call
-// the runtime (runtime/artifact_rt.c, linked in as bitcode), and nestor_model_v2 returns the description.
+// as straight-line code or, if there are many calls or jumps among them, by a table of them. NAME_create and
+// NAME_destroy call the runtime (runtime/artifact_rt.c, linked in as bitcode), and nestor_model_v2 returns the
+// description.
 
 #include "nestor/artifact.h"
 
@@ -134,6 +135,8 @@ class ArtifactModule : public ArtifactWriter {
         return b_.CreateConstInBoundsGEP1_64(i64_, numbers_, static_cast<uint64_t>(p.at));
       case Region::weights:
         return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), weights_, static_cast<uint64_t>(p.at));
+      case Region::moving:
+        break;  // of plans that jump, which aren't written out
     }
     return nullptr;
   }
@@ -150,12 +153,16 @@ class ArtifactModule : public ArtifactWriter {
     constexpr size_t kMostWritten = 128;
     llvm::Function* all = define("artifact.calls", i32_, {ptr_, ptr_, ptr_});
     all->setLinkage(llvm::GlobalValue::InternalLinkage);
-    llvm::Value* args = b_.CreateAlloca(llvm::ArrayType::get(ptr_, static_cast<uint64_t>(most_args(plan_))));
-    if (plan_.calls.size() <= kMostWritten)
+    const auto room = [&](int64_t count) {
+      return b_.CreateAlloca(llvm::ArrayType::get(ptr_, static_cast<uint64_t>(count)));
+    };
+    llvm::Value* args = room(most_args(plan_));
+    if (plan_.calls.size() <= kMostWritten && !has_jumps(plan_))
       write_calls(all, args);
     else
-      b_.CreateRet(b_.CreateCall(runtime_function("nestor_run_table"),
-                                 {all->getArg(0), all->getArg(1), all->getArg(2), call_table(), args}));
+      b_.CreateRet(b_.CreateCall(
+          runtime_function("nestor_run_table"),
+          {all->getArg(0), all->getArg(1), all->getArg(2), call_table(), args, room(plan_.pointers)}));
     return all;
   }
 
@@ -171,9 +178,10 @@ class ArtifactModule : public ArtifactWriter {
     std::vector<llvm::Constant*> kernels;
     for (size_t k = 0; k < plan_.kernels.size(); ++k) kernels.push_back(kernel(static_cast<int>(k)));
     auto* pointers = llvm::ArrayType::get(ptr_, kernels.size());
-    return data("table", llvm::ConstantStruct::getAnon(
-                             {data("kernels", llvm::ConstantArray::get(pointers, kernels)),
-                              words(call_words(plan_), "words"), b_.getInt64(plan_.calls.size())}));
+    const std::vector<int64_t> calls = call_words(plan_);
+    return data("table",
+                llvm::ConstantStruct::getAnon({data("kernels", llvm::ConstantArray::get(pointers, kernels)),
+                                               words(calls, "words"), b_.getInt64(calls.size())}));
   }
 
   // The plan as straight-line code.

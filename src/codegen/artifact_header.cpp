@@ -173,7 +173,8 @@ extern "C" {{
 
 /* What {name}_run returns besides 0. */
 #define {guard}_BUSY 1 /* the instance is in a run, of another thread; nothing was done */
-#define {guard}_BAD_INDEX 2 /* an index is out of range, where it was compiled with --check-indices; outputs are undefined */
+#define {guard}_BAD_INDEX 2 /* an index is out of range, where it was compiled with --check-indices, or a branch was taken that isn't for these sizes; outputs are undefined */
+#define {guard}_TOO_MANY_TRIPS 4 /* a loop goes on for more iterations than --max-trips allows; outputs are undefined */
 {device_results}
 struct {name}; /* an instance */
 

@@ -74,8 +74,8 @@ std::vector<std::string> member_names(const std::vector<PlanTensor>& tensors, co
   std::set<std::string> used = {name + "_inputs", name + "_outputs"};
   std::string prefix;
   for (const char c : name) prefix += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  for (const char* macro :
-       {"_ARENA_BYTES", "_WORKSPACE_BYTES", "_WEIGHTS_BYTES", "_THREADS", "_BUSY", "_BAD_INDEX"})
+  for (const char* macro : {"_ARENA_BYTES", "_WORKSPACE_BYTES", "_WEIGHTS_BYTES", "_THREADS", "_BUSY",
+                            "_BAD_INDEX", "_TOO_MANY_TRIPS"})
     used.insert(prefix + macro);
   used.insert("NESTOR_" + name + "_H");
   std::vector<std::string> out;

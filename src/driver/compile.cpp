@@ -8,6 +8,7 @@
 #include "nestor/index_checks.h"
 #include "nestor/layout.h"
 #include "src/driver/device_plan.h"
+#include "src/graph/control_flow.h"
 
 namespace nestor {
 
@@ -71,6 +72,21 @@ WinogradOptions winograd_options(const CompileOptions& options) {
           .budget = options.winograd_budget};
 }
 
+// The functions of a graph that went through its passes, those of its loops and branches included.
+Partition partition_graph(Graph& g, const CompileOptions& options) {
+  if (options.check_indices) add_index_checks(g);
+  PartitionOptions how = partition_options(options);
+  if (g.symbols) how.channel_block = 1;
+  Partition p = partition(g, how);
+  if (g.symbols) return p;
+  if (!options.exact_conv)
+    use_winograd(g, p, how, winograd_options(options), constant_evaluator(options.target));
+  reorder_images(g, p, how);
+  separate_layouts(g, p, how);
+  inline_bodies(g, p, [&](Graph& body) { return partition_graph(body, options); });
+  return p;
+}
+
 }  // namespace
 
 CompiledModel partition_model(Source source, const CompileOptions& options) {
@@ -82,19 +98,7 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
     model.partition = std::move(*source.partition);
   } else {
     optimize(model.graph, constant_evaluator(options.target), optimize_options(options));
-    if (options.check_indices) add_index_checks(model.graph);
-    PartitionOptions how = partition_options(options);
-    if (model.graph.symbols) how.channel_block = 1;
-    model.partition = partition(model.graph, how);
-    if (model.graph.symbols) {
-      options.schedules.check(model.partition.funcs);
-      return model;
-    }
-    if (!options.exact_conv)
-      use_winograd(model.graph, model.partition, how, winograd_options(options),
-                   constant_evaluator(options.target));
-    reorder_images(model.graph, model.partition, how);
-    separate_layouts(model.graph, model.partition, how);
+    model.partition = partition_graph(model.graph, options);
   }
   options.schedules.check(model.partition.funcs);
   return model;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "nestor/flops.h"
+#include "src/graph/control_flow.h"
 
 namespace nestor {
 
@@ -25,15 +26,20 @@ double direct_flops(const Graph& g, const Node& winograd) {
 
 void count_flops(Plan& plan, const Graph& g, const Partition& p, const std::vector<CompiledFunction>& funcs) {
   for (const CompiledFunction& f : funcs) plan.kernel_flops.push_back(flops_of(f.func));
+  std::vector<double> times = {1};  // of a call, by the loops around it; those of unknown length count once
   for (const KernelCall& call : p.calls) {
+    if (call.func == kLoopBegins)
+      times.push_back(times.back() * static_cast<double>(std::max<int64_t>(call.control->known_trips, 1)));
+    if (call.func == kLoopEnds) times.pop_back();
+    if (call.control) continue;
     double direct = 0;
     for (const int n : call.nodes)
       if (const Node& node = g.nodes[static_cast<size_t>(n)]; node.op == "WinogradConv")
         direct += direct_flops(g, node);
     double& done = plan.kernel_flops[static_cast<size_t>(call.func)];
     if (direct > 0) done = flops_of(funcs[static_cast<size_t>(call.func)].lowered);
-    plan.flops.done += done;
-    plan.flops.effective += std::max(done, direct);
+    plan.flops.done += times.back() * done;
+    plan.flops.effective += times.back() * std::max(done, direct);
   }
 }
 

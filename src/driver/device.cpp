@@ -1,5 +1,7 @@
 #include "nestor/device.h"
 
+#include <fmt/format.h>
+
 #include "nestor/cuda.h"
 #include "nestor/emulate.h"
 #include "nestor/layout.h"
@@ -118,6 +120,32 @@ std::vector<Tensor> Device::run(const CompiledFunction& f, const std::vector<Ten
     }
   }
   executor->run_raw(from.data(), to.data());
+  return out;
+}
+
+namespace {
+
+std::string ratio(int64_t did, int64_t ideal) {
+  return ideal > 0 ? fmt::format("{:.2f}", static_cast<double>(did) / static_cast<double>(ideal)) : "none";
+}
+
+}  // namespace
+
+std::vector<std::string> emulated_memory(const CompiledFunction& f, const Target& target) {
+  constexpr int64_t kBlocks = 4;
+  const CudaProgram program = make_cuda(f.lowered, target);
+  std::vector<Tensor> args;
+  for (const Param& p : f.lowered.params) {
+    const auto size = as_int(p.decl.shape.at(0));
+    if (!size) return {};
+    args.emplace_back(p.decl.buffer->type.dtype, std::vector<int64_t>{*size});
+  }
+  std::vector<std::string> out;
+  for (const MemoryCounts& c : Emulator({program}, Tracing::on).count(program, args, kBlocks))
+    out.push_back(
+        fmt::format("as emulated, {} blocks at most: sectors of device memory {} of the ideal, "
+                    "wavefronts of shared memory {}",
+                    kBlocks, ratio(c.sectors, c.ideal_sectors), ratio(c.wavefronts, c.ideal_wavefronts)));
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include "nestor/driver.h"
 #include "nestor/flops.h"
+#include "nestor/for_target.h"
 #include "nestor/interpret.h"
 #include "nestor/library.h"
 #include "nestor/nest_file.h"
@@ -39,6 +40,7 @@ namespace {
 PrimFunc lowered_by(const PrimFunc& f, const ScheduleChoice& choice, const PrimFunc& scheduled,
                     const Target& target, const LowerOptions& lowering) {
   try {
+    check_for_target(f, choice.trace, target);
     return lower(scheduled, target, lowering);
   } catch (const ScheduleError& e) {
     throw in_function(e, f, choice);

@@ -131,6 +131,12 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
 
 }  // namespace
 
+BuildOptions build_options(const CompileOptions& options) {
+  BuildOptions out = options.build;
+  out.control_flow = out.control_flow && options.target.kind == TargetKind::cpu;
+  return out;
+}
+
 Model model_of(const std::string& spec, const CompileOptions& options) {
   if (!looks_like_operator(spec)) return read_model(spec);
   std::vector<std::string> drawn;
@@ -142,7 +148,7 @@ Model model_of(const std::string& spec, const CompileOptions& options) {
 
 Source load(const std::string& spec, const CompileOptions& options) {
   if (!looks_like_operator(spec) && ends_with(spec, ".nest")) return load_functions(spec, options);
-  return {build_graph(model_of(spec, options), options.build), std::nullopt};
+  return {build_graph(model_of(spec, options), build_options(options)), std::nullopt};
 }
 
 }  // namespace nestor

@@ -19,6 +19,7 @@
 #include "src/driver/count_flops.h"
 #include "nestor/walk.h"
 #include "src/driver/device_plan.h"
+#include "src/driver/plan_control.h"
 #include "src/driver/size_table.h"
 
 namespace nestor {
@@ -53,10 +54,16 @@ class PlanBuilder {
       if (workspace && f.lowered.dims.empty())
         plan->workspace_bytes = std::max(plan->workspace_bytes, workspace_bytes(f.lowered, threads));
     }
-    place_inputs_and_outputs();
-    place_temporaries(*plan);
+    place_values(*plan);
     if (let_go_) count_readers();
-    for (const KernelCall& call : partition_.calls) {
+    const ControlPlanner::Places places = {[this](ValueId v) { return place_of(v, nullptr); },
+                                           [this](int64_t number) { return place_number(number); }, offsets_};
+    for (size_t step = 0; step < partition_.calls.size(); ++step) {
+      const KernelCall& call = partition_.calls[step];
+      if (call.control) {
+        control_->emit(static_cast<int>(step), places, plan->calls);
+        continue;
+      }
       plan->calls.push_back(plan_call(call));
       for (const int n : call.nodes)
         if (const Node& node = graph_.nodes[static_cast<size_t>(n)]; is_index_check(node))
@@ -89,6 +96,7 @@ class PlanBuilder {
     std::vector<int64_t> workspace = {sizes_->add(Expr(plan.workspace_bytes))};
     plan.workspace_bytes = 0;
     for (const KernelCall& call : partition_.calls) {
+      if (call.control) continue;
       const PrimFunc& f = funcs_[static_cast<size_t>(call.func)].lowered;
       if (f.dims.empty()) continue;
       VarMap values;
@@ -132,58 +140,78 @@ class PlanBuilder {
     return v;
   }
 
-  void place_inputs_and_outputs() {
-    for (size_t i = 0; i < graph_.inputs.size(); ++i)
-      places_[graph_.inputs[i]] = {Region::input, static_cast<int64_t>(i)};
-    std::map<ValueId, bool> produced;
-    for (const KernelCall& call : partition_.calls)
-      for (size_t i = 0; i < call.args.size(); ++i)
-        if (func(call).params[i].role == Role::out) produced[call.args[i]] = true;
-    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-      const ValueId r = root(graph_.outputs[i]);
-      if (produced.count(r) && !places_.count(r)) places_[r] = {Region::output, static_cast<int64_t>(i)};
-    }
-  }
-
-  void place_temporaries(Plan& plan) {
-    std::vector<ValueId> values;  // in order of production
-    std::vector<Lifetime> lives;
-    std::map<ValueId, size_t> index;
+  // What values the functions write, by step; each has one that does.
+  std::map<ValueId, int> written() const {
+    std::map<ValueId, int> out;
     for (size_t step = 0; step < partition_.calls.size(); ++step) {
       const KernelCall& call = partition_.calls[step];
+      if (call.control) continue;
       for (size_t i = 0; i < call.args.size(); ++i) {
-        const ValueId v = root(call.args[i]);
-        if (func(call).params[i].role == Role::out) {
-          NESTOR_CHECK(v == call.args[i] && !index.count(v))
-              << "two producers of value '" << value(v).name << "'";
-          if (places_.count(v)) continue;
-          index[v] = values.size();
-          values.push_back(v);
-          const auto stored = as_int(bytes_expr(v));
-          lives.push_back({stored.value_or(0), static_cast<int>(step), static_cast<int>(step)});
-        } else if (auto it = index.find(v); it != index.end()) {
-          lives[it->second].last = static_cast<int>(step);
-        }
+        const ValueId v = call.args[i];
+        if (func(call).params[i].role != Role::out) continue;
+        const bool first = out.emplace(v, static_cast<int>(step)).second;
+        NESTOR_CHECK(first && v == root(v)) << "two producers of value '" << value(v).name << "'";
       }
     }
-    if (sizes_) {
-      for (size_t i = 0; i < values.size(); ++i) {
-        sizes_->require_bytes(value(values[i]).type.shape, value(values[i]).type.dtype, value(values[i]).name);
-        in_arena_.push_back({sizes_->add(bytes_expr(values[i])), lives[i].first, lives[i].last});
-        places_[values[i]] = {Region::arena, static_cast<int64_t>(i)};
-      }
-      return;
-    }
-    const ArenaLayout layout = plan_arena(lives);
-    for (size_t i = 0; i < values.size(); ++i) places_[values[i]] = {Region::arena, layout.offsets[i]};
-    plan.arena_bytes = layout.bytes;
+    return out;
   }
+
+  void place_values(Plan& plan) {
+    PlanValues values{[this](ValueId v) { return root(v); }, [this](ValueId v) { return bytes(v); },
+                      written()};
+    control_.emplace(partition_, values);
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+      control_->put(graph_.inputs[i], {Region::input, static_cast<int64_t>(i)});
+    for (size_t i = 0; i < graph_.outputs.size(); ++i)
+      if (const ValueId r = root(graph_.outputs[i]); control_->is_made(r) && !control_->has_place(r))
+        control_->put(r, {Region::output, static_cast<int64_t>(i)});
+    for (size_t step = 0; step < partition_.calls.size(); ++step) {
+      const KernelCall& call = partition_.calls[step];
+      const int at = static_cast<int>(step);
+      if (call.control && sizes_)
+        throw UserError(Diagnostic{"a loop or a branch that runs decide needs known sizes",
+                                   {},
+                                   {},
+                                   graph_.symbols->hint_for_all()});
+      if (call.control) control_->visit(at);
+      for (size_t i = 0; i < call.args.size(); ++i)
+        if (func(call).params[i].role != Role::out)
+          control_->read(call.args[i], at);
+        else
+          control_->write(call.args[i], stored_bytes(call.args[i]), at);
+    }
+    // Outputs that are copied at the end.
+    for (const ValueId v : graph_.outputs) control_->read(v, static_cast<int>(partition_.calls.size()));
+    if (sizes_) return place_by_index();
+    const ArenaLayout layout = plan_arena(control_->lives());
+    offsets_ = layout.offsets;
+    plan.arena_bytes = layout.bytes;
+    plan.pointers = control_->pointers();
+  }
+  // Where sizes are open, the number that has the bytes.
+  int64_t stored_bytes(ValueId v) {
+    const Expr bytes = bytes_expr(v);
+    if (!sizes_) return *as_int(bytes);
+    sizes_->require_bytes(value(v).type.shape, value(v).type.dtype, value(v).name);
+    return sizes_->add(bytes);
+  }
+  // The arena is laid out by runs: a buffer's place is its index.
+  void place_by_index() {
+    for (const Lifetime& l : control_->lives()) {
+      offsets_.push_back(static_cast<int64_t>(in_arena_.size()));
+      in_arena_.push_back({l.bytes, l.first, l.last});
+    }
+  }
+  int64_t bytes(ValueId v) const { return describe(v).bytes(); }
 
   // Of constants; those without any go.
   void count_readers() {
     readers_.assign(graph_.values.size(), 0);
     for (const KernelCall& call : partition_.calls)
       for (const ValueId v : call.args) ++readers_[static_cast<size_t>(root(v))];
+    for (const KernelCall& call : partition_.calls)
+      if (call.control)
+        for (const ValueId v : values_of(*call.control)) ++readers_[static_cast<size_t>(root(v))];
     for (const ValueId v : graph_.outputs) ++readers_[static_cast<size_t>(root(v))];
     for (size_t v = 0; v < readers_.size(); ++v)
       if (readers_[v] == 0) graph_.values[v].constant = {};
@@ -223,13 +251,20 @@ class PlanBuilder {
     const ValueId r = root(v);
     if (value(r).constant.defined()) {
       const Place place = constant(r, v, decl);
-      if (let_go_ && --readers_[static_cast<size_t>(r)] == 0)
+      // What a loop begins with, or a branch hands on, is asked for more often.
+      if (let_go_ && decl && --readers_[static_cast<size_t>(r)] == 0)
         graph_.values[static_cast<size_t>(r)].constant = {};
       return place;
     }
-    auto it = places_.find(r);
-    NESTOR_CHECK(it != places_.end()) << "value '" << value(r).name << "' is read before it is computed";
-    return it->second;
+    if (const ValueId same = control_->shared_with(r); same != r) return place_of(same, nullptr);
+    const std::optional<Place> place = control_->place_of(r, offsets_);
+    NESTOR_CHECK(place) << "value '" << value(r).name << "' is read before it is computed";
+    return *place;
+  }
+  Place place_number(int64_t number) {
+    Tensor t(DType::i64, {});
+    t.set_int(0, number);
+    return {Region::weights, place_bytes(std::move(t))};
   }
 
   PlanCall plan_call(const KernelCall& call) {
@@ -267,7 +302,8 @@ class PlanBuilder {
   const std::vector<CompiledFunction>& funcs_;
   const bool let_go_;
   std::vector<int> readers_;  // of constants, that have yet to come
-  std::map<ValueId, Place> places_;
+  std::optional<ControlPlanner> control_;
+  std::vector<int64_t> offsets_;  // of buffers in the arena
   std::map<std::pair<ValueId, std::string>, int64_t> weights_;
   std::vector<std::pair<int64_t, Tensor>> packed_;  // with offsets
   std::unordered_multimap<size_t, size_t> packed_by_hash_;

@@ -322,6 +322,9 @@ std::set<ValueId> blocked_values(const Graph& g, const Partition& p, const std::
     row_major.insert(g.inputs.begin(), g.inputs.end());
     row_major.insert(g.outputs.begin(), g.outputs.end());
   }
+  for (const Node& n : g.nodes)
+    if (!n.bodies.empty())
+      for (const auto* list : {&n.inputs, &n.outputs}) row_major.insert(list->begin(), list->end());
   // What is refused may have been all that another value was wanted for.
   std::set<ValueId> refused;
   for (;;) {

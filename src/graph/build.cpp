@@ -26,11 +26,12 @@ constexpr double kSmallWork = 3e7;  // of all constants that are interpreted her
 
 }  // namespace
 
-Builder::Builder(const Model& model, const BuildOptions& options, bool fold)
+Builder::Builder(const Model& model, const BuildOptions& options, bool fold, int depth)
     : m_(model),
       options_(options),
       evaluate_(options.evaluate ? options.evaluate : evaluate_by_interpreter),
       fold_(fold),
+      depth_(depth),
       problems_(model.file),
       inputs_(model, options, problems_),
       fresh_(all_names(model)) {

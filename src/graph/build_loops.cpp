@@ -1,45 +1,24 @@
-// Scan and Loop whose number of iterations is known when the graph is built: the body's nodes once for each,
-// which read what the iteration before left. What an iteration counts, or decides by sizes, is a constant in
-// its nodes and folds with them.
+// Loop, and what Scan (build_scan.cpp) has in common with it. Where the number of iterations is known when
+// the graph is built and they are few, they are spelled out: the body's nodes once for each, which read what
+// the iteration before left. What an iteration counts, or decides by sizes, is a constant in its nodes and
+// folds with them; weights that it picks by its number are constants, too. Longer ones, and those whose end
+// only run time knows, are loops of the plan (build_bodies.cpp). A body whose states change their shapes can
+// only be spelled out.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "src/graph/build_parts.h"
 #include "src/graph/builder.h"
+#include "src/graph/control_flow.h"
 #include "src/graph/edit.h"
 
 namespace nestor {
 
 namespace {
 
-constexpr int64_t kMostNodes = 20000;  // of all iterations
-constexpr int kOpset = 21;
-
-template <class T>
-T attr_of(const ModelNode& n, const char* name, T missing) {
-  const auto it = n.attrs.find(name);
-  const T* value = it == n.attrs.end() ? nullptr : std::get_if<T>(&it->second);
-  return value ? *value : missing;
-}
-
-ModelNode plain(const ModelNode& of, const std::string& op, std::vector<std::string> inputs,
-                const std::string& output, Attrs attrs = {}) {
-  ModelNode n{op, "", of.name, std::move(inputs), {output}, std::move(attrs), {}};
-  n.opset = kOpset;
-  return n;
-}
-
-std::string some_output(const ModelNode& mn) {
-  const auto made =
-      std::find_if(mn.outputs.begin(), mn.outputs.end(), [](const auto& o) { return !o.empty(); });
-  return made == mn.outputs.end() ? mn.op : *made;
-}
-
-Tensor number(int64_t value, DType type) {
-  Tensor t(type, {});
-  t.set_int(0, value);
-  return t;
-}
+constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
@@ -103,74 +82,6 @@ void Builder::join_elements(const ModelNode& mn, size_t k, std::vector<std::stri
   add_inner(nodes);
 }
 
-void Builder::build_scan(const ModelNode& mn) {
-  const auto body = mn.graphs.find("body");
-  const int64_t scanned = attr_of<int64_t>(mn, "num_scan_inputs", 0);
-  Node n;
-  if (!resolve_inputs(mn, n)) return;
-  const auto count = static_cast<int64_t>(mn.inputs.size()), states = count - scanned;
-  if (opset_of(mn) < 9)
-    return refuse(mn, "Scan over a batch, of opset 8, isn't supported", "export it at opset 9");
-  if (body == mn.graphs.end() || scanned < 1 || states < 0 ||
-      static_cast<int64_t>(body->second->inputs.size()) != count ||
-      body->second->outputs.size() != mn.outputs.size() || static_cast<int64_t>(mn.outputs.size()) < states)
-    return refuse(mn, "its body doesn't fit its inputs and outputs");
-  const auto list = [&](const char* name, size_t size) {
-    auto values = attr_of<std::vector<int64_t>>(mn, name, {});
-    values.resize(size, 0);
-    return values;
-  };
-  const size_t made = mn.outputs.size() - static_cast<size_t>(states);
-  const auto axes = list("scan_input_axes", static_cast<size_t>(scanned)),
-             backward = list("scan_input_directions", static_cast<size_t>(scanned)),
-             out_axes = list("scan_output_axes", made), out_backward = list("scan_output_directions", made);
-
-  int64_t trips = -1;
-  std::vector<int64_t> along;
-  for (int64_t i = 0; i < scanned; ++i) {
-    const TensorType& type = value_of(g_, n.inputs[static_cast<size_t>(states + i)]).type;
-    const auto rank = static_cast<int64_t>(type.shape.size());
-    int64_t axis = axes[static_cast<size_t>(i)];
-    if (axis < 0) axis += rank;
-    if (axis < 0 || axis >= rank) return refuse(mn, fmt::format("scan input {} has no axis {}", i, axis));
-    along.push_back(axis);
-    const int64_t size = type.shape[static_cast<size_t>(axis)];
-    if (trips >= 0 && size != trips)
-      return refuse(mn, fmt::format("its scan inputs differ in length: {} and {}", trips, size));
-    trips = size;
-  }
-  if (!few_copies(mn, *body->second, trips)) return;
-
-  std::vector<std::string> state(mn.inputs.begin(), mn.inputs.begin() + static_cast<long>(states));
-  std::vector<std::vector<std::string>> elements(made);
-  steps_.back() = {};
-  branches_ = true;
-  for (int64_t t = 0; t < trips; ++t) {
-    Renaming names;
-    std::vector<ModelNode> slices;
-    for (size_t i = 0; i < state.size(); ++i) names[body->second->inputs[i].name] = state[i];
-    for (size_t i = 0; i < static_cast<size_t>(scanned); ++i) {
-      const std::string &whole = mn.inputs[static_cast<size_t>(states) + i], part = fresh_(whole + ".part"),
-                        place = add_number(mn, backward[i] ? trips - 1 - t : t, DType::i64);
-      slices.push_back(plain(mn, "Gather", {whole, place}, part, {{"axis", along[i]}}));
-      read_.insert(part);
-      names[body->second->inputs[static_cast<size_t>(states) + i].name] = part;
-    }
-    add_inner(slices);
-    const std::vector<std::string> out = inline_body(mn, *body->second, names);
-    std::copy(out.begin(), out.begin() + static_cast<long>(states), state.begin());
-    for (size_t k = 0; k < made; ++k) elements[k].push_back(out[static_cast<size_t>(states) + k]);
-  }
-  give_states(mn, state);
-  for (size_t k = 0; k < made; ++k) {
-    int64_t axis = out_axes[k];
-    if (axis < 0 && !elements[k].empty())
-      if (const ValueId e = find(elements[k][0]); e >= 0)
-        axis += static_cast<int64_t>(value_of(g_, e).type.shape.size()) + 1;
-    join_elements(mn, static_cast<size_t>(states) + k, elements[k], axis, out_backward[k] != 0);
-  }
-}
-
 void Builder::give_states(const ModelNode& mn, const std::vector<std::string>& state) {
   std::vector<ModelNode> nodes;
   for (size_t i = 0; i < state.size(); ++i)
@@ -179,12 +90,12 @@ void Builder::give_states(const ModelNode& mn, const std::vector<std::string>& s
 }
 
 bool Builder::few_copies(const ModelNode& mn, const ModelGraph& body, int64_t trips) {
-  const auto nodes = static_cast<int64_t>(std::max<size_t>(body.nodes.size(), 1));
-  if (trips <= kMostNodes / nodes) return true;
+  if (are_few(trips, body, kMostNodes)) return true;
   refuse(mn,
          fmt::format("{} iterations of {} nodes are too many: they are spelled out, {} nodes at most", trips,
-                     nodes, kMostNodes),
-         "fewer iterations, or an operator that does them in one (LSTM, CumSum ...)");
+                     count_nodes(body), kMostNodes),
+         options_.control_flow ? "fewer iterations, or an operator that does them in one (LSTM, CumSum ...)"
+                               : "a CPU as target, whose code may have loops around functions");
   return false;
 }
 
@@ -193,10 +104,16 @@ std::optional<int64_t> Builder::known_number(const ModelNode& mn, ValueId v, con
   const Value& value = value_of(g_, v);
   if (value.constant.defined() && value.constant.size() == 1) return value.constant.get_int(0);
   const std::string hint = ask_for(v);
-  refuse(mn, fmt::format("control flow isn't supported where {} is computed at run time", what),
-         hint.empty() ? "a number of iterations that is known" : hint);
+  refuse(mn,
+         fmt::format("control flow isn't supported where {} is computed at run time{}", what,
+                     options_.control_flow ? "" : ", on this target"),
+         !hint.empty()           ? hint
+         : options_.control_flow ? "a number of iterations that is known"
+                                 : "a CPU as target");
   return std::nullopt;
 }
+
+// ---- Loop
 
 void Builder::build_loop(const ModelNode& mn) {
   const auto it = mn.graphs.find("body");
@@ -206,9 +123,87 @@ void Builder::build_loop(const ModelNode& mn) {
   if (it == mn.graphs.end() || mn.inputs.size() < 2 || it->second->inputs.size() != mn.inputs.size() ||
       it->second->outputs.size() != mn.outputs.size() + 1)
     return refuse(mn, "its body doesn't fit its inputs and outputs");
-  const ModelGraph& body = *it->second;
   const size_t states = mn.inputs.size() - 2;
   if (mn.outputs.size() < states) return refuse(mn, "it has fewer outputs than states");
+  for (size_t i = 0; i < states; ++i)
+    if (n.inputs[2 + i] < 0) return refuse(mn, fmt::format("its state {} is left out", i));
+  const auto is_one = [&](ValueId v, DType t) {
+    const TensorType& type = value_of(g_, v).type;
+    return v < 0 || (type.dtype == t && product(type.shape) == 1);
+  };
+  if (!is_one(n.inputs[0], DType::i64)) return refuse(mn, "its number of iterations isn't one i64");
+  if (!is_one(n.inputs[1], DType::boolean)) return refuse(mn, "its condition isn't one bool");
+  if (!options_.control_flow || build_long_loop(mn, n)) spell_out_loop(mn, n);
+}
+
+// A loop of the plan; true: it is few iterations, or can't be one but may be spelled out.
+bool Builder::build_long_loop(const ModelNode& mn, const Node& n) {
+  const ModelGraph& body = *mn.graphs.at("body");
+  const std::vector<ValueId> states(n.inputs.begin() + 2, n.inputs.end());
+  const bool scalar = !body.inputs[0].ranked || body.inputs[0].shape.size() != 1;
+  const TensorType count{DType::i64, scalar ? std::vector<int64_t>{} : std::vector<int64_t>{1}};
+  std::vector<BodyInput> inputs = {{body.inputs[0].name, count, {}}};
+  for (size_t i = 0; i < states.size(); ++i)
+    inputs.push_back({body.inputs[2 + i].name, value_of(g_, states[i]).type, {}});
+  inputs.push_back({body.inputs[1].name, {DType::boolean, {}}, number(1, DType::boolean)});
+  std::vector<bool> wanted(body.outputs.size(), true);
+  for (size_t k = 1 + states.size(); k < wanted.size(); ++k) wanted[k] = read_.count(mn.outputs[k - 1]) > 0;
+  std::optional<Body> made = build_body(mn, body, inputs, wanted);
+  if (!made) return false;
+  std::string why =
+      made->refused.empty() ? unlike_states(made->graph, states) : "in its body: " + made->refused;
+  const auto number_of = [&](ValueId v, int64_t missing) {
+    if (v < 0) return std::optional(missing);
+    return is_constant(g_, v) ? std::optional(constant_of(g_, v).get_int(0)) : std::nullopt;
+  };
+  const auto most = number_of(n.inputs[0], kEndless), begins = number_of(n.inputs[1], 1);
+  if (!why.empty()) {
+    if (most && begins) return true;
+    std::string hint = made->hint;
+    for (const ValueId v : {n.inputs[0], n.inputs[1]})
+      if (v >= 0 && !is_constant(g_, v))
+        if (const std::string known = ask_for(v); !known.empty()) hint = known;
+    refuse(mn, why, hint);
+    return false;
+  }
+  const TensorType& goes_on = value_of(made->graph, made->graph.outputs[0]).type;
+  if (goes_on.dtype != DType::boolean || product(goes_on.shape) != 1) {
+    refuse(mn,
+           fmt::format("the condition that its body makes is {}, it must be one bool", to_string(goes_on)));
+    return false;
+  }
+  std::optional<int64_t> trips;
+  if (most && begins) trips = *begins == 0 || *most <= 0 ? 0 : count_trips(made->graph, states, *most);
+  if (trips == kEndless) {
+    refuse(mn, "it never ends: it has neither a number of iterations nor a condition that may fail");
+    return false;
+  }
+  std::vector<std::string> results(mn.outputs.begin(), mn.outputs.begin() + static_cast<long>(states.size()));
+  for (size_t k = states.size(); k < mn.outputs.size(); ++k)
+    if (wanted[1 + k]) results.push_back(mn.outputs[k]);
+  const bool makes = results.size() > states.size();
+  if (trips && are_few(*trips, body, kFewNodes) && (*trips > 0 || !makes)) return true;
+  if (!trips && makes) {
+    refuse(mn,
+           fmt::format("its output `{}` has an element for each iteration, and only run time tells how many "
+                       "there are",
+                       results[states.size()]),
+           n.inputs[0] >= 0 ? ask_for(n.inputs[0]) : "");
+    return false;
+  }
+  LoopForm form{
+      static_cast<int64_t>(states.size()), 0, trips.value_or(-1), trips ? 0 : options_.max_trips, {}};
+  form.backward.assign(results.size() - states.size(), 0);
+  std::vector<ValueId> read = {trips ? -1 : n.inputs[0], trips ? -1 : n.inputs[1]};
+  read.insert(read.end(), states.begin(), states.end());
+  steps_.back() = {};
+  append_loop(mn, std::move(*made), read, form, results);
+  return false;
+}
+
+void Builder::spell_out_loop(const ModelNode& mn, const Node& n) {
+  const ModelGraph& body = *mn.graphs.at("body");
+  const size_t states = mn.inputs.size() - 2;
   int64_t most = kMostNodes + 1;
   if (n.inputs[0] >= 0) {
     const auto trips = known_number(mn, n.inputs[0], "the number of iterations");

@@ -106,12 +106,16 @@ void Builder::build_if(const ModelNode& mn) {
   const Value& condition = value_of(g_, n.inputs[0]);
   if (condition.type.dtype != DType::boolean || product(condition.type.shape) != 1)
     return refuse(mn, fmt::format("its condition is {}, it must be one bool", to_string(condition.type)));
+  if (!condition.constant.defined() && options_.control_flow)
+    return build_branch(mn, n.inputs[0], *then_branch->second, *else_branch->second);
   if (!condition.constant.defined()) {
     const std::string hint = ask_for(n.inputs[0]);
-    return refuse(mn,
-                  fmt::format("control flow isn't supported if the condition, `{}`, is computed at run time",
-                              condition.name),
-                  hint.empty() ? "export the model with only one of the branches" : hint);
+    return refuse(
+        mn,
+        fmt::format("control flow isn't supported on this target if the condition, `{}`, is computed "
+                    "at run time",
+                    condition.name),
+        hint.empty() ? "a CPU as target, or export the model with only one of the branches" : hint);
   }
   const bool taken = condition.constant.get_int(0) != 0;
   branches_ = true;
@@ -196,7 +200,7 @@ void Builder::build_node(const ModelNode& mn) {
     if (n.outputs[0] < 0 && !op->spelled_out) n.outputs[0] = add_unread(types[0]);
     std::vector<Node> nodes;
     if (!spell_out_attention(g_, n, nodes) && !spell_out_batch_norm(g_, n, nodes) &&
-        !spell_out_max_pool(g_, n, nodes) && !spell_out_recurrent(g_, n, nodes) &&
+        !spell_out_max_pool(g_, n, nodes) && !spell_out_recurrent(g_, n, nodes, options_.control_flow) &&
         !spell_out_top_k(g_, n, nodes) && !spell_out_wide(g_, n, nodes))
       return append(std::move(n), *op);
     known_.resize(g_.values.size(), true);

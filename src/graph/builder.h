@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nestor/ops.h"
+#include "src/graph/control_flow.h"
 #include "src/graph/fold_budget.h"
 #include "src/graph/model_inputs.h"
 #include "src/graph/model_names.h"
@@ -18,7 +19,8 @@ namespace nestor {
 class Builder {
  public:
   // `fold`: nodes whose values are found on the way are left out, not only known.
-  Builder(const Model& model, const BuildOptions& options, bool fold);
+  // `depth`: of bodies around this one.
+  Builder(const Model& model, const BuildOptions& options, bool fold, int depth = 0);
   Graph run();
 
  private:
@@ -48,7 +50,40 @@ class Builder {
                      bool backward);
   void give_states(const ModelNode& mn, const std::vector<std::string>& state);
   bool few_copies(const ModelNode& mn, const ModelGraph& body, int64_t trips);
+  struct ScanForm;
+  std::optional<ScanForm> read_scan(const ModelNode& mn, const Node& n);
+  bool build_long_scan(const ModelNode& mn, const Node& n, const ScanForm& f, std::string& why,
+                       std::string& hint);
+  bool build_long_loop(const ModelNode& mn, const Node& n);
+  void build_scan_of_batch(const ModelNode& mn);
+  void spell_out_scan(const ModelNode& mn, const ScanForm& f);
+  void spell_out_loop(const ModelNode& mn, const Node& n);
+  ValueId axis_first(const ModelNode& mn, const std::string& name, int64_t axis);
   std::optional<int64_t> known_number(const ModelNode& mn, ValueId v, const char* what);
+
+  // ---- Bodies (build_bodies.cpp)
+
+  struct BodyInput {
+    std::string name;
+    TensorType type;
+    Tensor known;  // or undefined
+  };
+  struct Body {
+    Graph graph;
+    std::vector<ValueId> captured;  // what its last inputs are, outside
+    std::string refused, hint;      // why there is none
+  };
+  static constexpr int64_t kMostCounted = 100'000;  // iterations, whose condition is computed here
+  std::optional<Body> build_body(const ModelNode& mn, const ModelGraph& body,
+                                 const std::vector<BodyInput>& inputs, const std::vector<bool>& wanted);
+  ValueId made_by_body(const std::string& name, const TensorType& type);
+  void append_with_bodies(Node n);
+  void build_branch(const ModelNode& mn, ValueId condition, const ModelGraph& then_branch,
+                    const ModelGraph& else_branch);
+  std::optional<int64_t> count_trips(const Graph& body, const std::vector<ValueId>& states, int64_t most);
+  std::string unlike_states(const Graph& body, const std::vector<ValueId>& states) const;
+  void append_loop(const ModelNode& mn, Body body, const std::vector<ValueId>& inputs, const LoopForm& form,
+                   const std::vector<std::string>& results);
 
   // ---- Nodes (build_nodes.cpp)
 
@@ -84,6 +119,7 @@ class Builder {
   const BuildOptions& options_;
   const EvaluateFn evaluate_;
   const bool fold_;
+  const int depth_;
   Problems problems_;
   ModelInputs inputs_;
   FreshNames fresh_;

@@ -22,10 +22,14 @@ ValueId Expansion::new_value(const std::string& part, TensorType type) {
 std::vector<ValueId> Expansion::add_node(const std::string& op, std::vector<ValueId> inputs, Attrs attrs,
                                          const std::string& domain, size_t outputs) {
   constexpr int kOpset = 14;
-  Node n{op, n_.name, domain.empty() ? kOpset : 1, std::move(inputs), {}, std::move(attrs), domain};
+  return append({op, n_.name, domain.empty() ? kOpset : 1, std::move(inputs), {}, std::move(attrs), domain},
+                outputs);
+}
+
+std::vector<ValueId> Expansion::append(Node n, size_t outputs) {
   n.outputs.assign(outputs, -1);
-  const std::vector<TensorType> made = find_op(n.domain, op, n.opset)->infer(OpContext(g_, n));
-  for (size_t i = 0; i < outputs; ++i) n.outputs[i] = new_value(op, made[i]);
+  const std::vector<TensorType> made = find_op(n.domain, n.op, n.opset)->infer(OpContext(g_, n));
+  for (size_t i = 0; i < outputs; ++i) n.outputs[i] = new_value(n.op, made[i]);
   nodes_.push_back(n);
   return n.outputs;
 }

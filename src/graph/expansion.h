@@ -25,6 +25,7 @@ class Expansion {
   // The same of the first `outputs` that the node has.
   std::vector<ValueId> add_node(const std::string& op, std::vector<ValueId> inputs, Attrs attrs,
                                 const std::string& domain, size_t outputs);
+  std::vector<ValueId> append(Node n, size_t outputs);
   ValueId constant(const std::string& part, Tensor t);
   // A scalar, and a list in i64: one for all of this expansion that are the same.
   ValueId constant(DType t, double value);

@@ -98,7 +98,8 @@ void merge_equal_nodes(Graph& g, const EvaluateFn&) {
   std::map<std::string, size_t> seen;
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     forwarding.resolve(g.nodes[i]);
-    if (g.nodes[i].op == "Identity") continue;  // kept for the name of an output
+    // Identity is kept for the name of an output; bodies aren't compared.
+    if (g.nodes[i].op == "Identity" || !g.nodes[i].bodies.empty()) continue;
     const auto [it, fresh] = seen.try_emplace(key_of(g.nodes[i]), i);
     if (fresh) continue;
     const std::vector<ValueId> outputs = g.nodes[i].outputs;

@@ -17,6 +17,7 @@
 #include "src/graph/blocked_values.h"
 #include "src/graph/collapse.h"
 #include "src/graph/edit.h"
+#include "src/graph/function_table.h"
 #include "src/graph/fusion.h"
 #include "src/graph/map_pieces.h"
 #include "src/graph/split_groups.h"
@@ -227,28 +228,6 @@ class GroupBuilder {
   std::map<ValueId, Rows> rows_;        // whose exponentials stand in tensors_, not yet divided
 };
 
-// Functions that were made already, found again by structure.
-class FunctionTable {
- public:
-  explicit FunctionTable(std::vector<PrimFunc>& funcs) : funcs_(funcs) {}
-
-  int add(PrimFunc f) {
-    std::vector<int>& same_hash = by_hash_[structural_hash(f, true)];
-    for (int i : same_hash)
-      if (structural_equal(funcs_[static_cast<size_t>(i)], f, true)) return i;
-    const std::string base = f.name;
-    for (int k = 1; !names_.insert(f.name).second; ++k) f.name = fmt::format("{}_{}", base, k);
-    same_hash.push_back(static_cast<int>(funcs_.size()));
-    funcs_.push_back(std::move(f));
-    return same_hash.back();
-  }
-
- private:
-  std::vector<PrimFunc>& funcs_;
-  std::unordered_map<uint64_t, std::vector<int>> by_hash_;
-  std::set<std::string> names_;
-};
-
 }  // namespace
 
 Dims stored_shape(const Graph& g, const Partition& p, ValueId v) {
@@ -286,7 +265,8 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
   for (const std::vector<int>& group : fusion.groups) {
     KernelCall call;
     PrimFunc f = GroupBuilder(g, group).build(call.args);
-    funcs.push_back(options.fuse ? map_pieces(f) : std::move(f));
+    const bool placeholder = !g.nodes[static_cast<size_t>(group[0])].bodies.empty();
+    funcs.push_back(options.fuse && !placeholder ? map_pieces(f) : std::move(f));
     call.nodes = group;
     out.calls.push_back(std::move(call));
   }
@@ -300,7 +280,8 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
     PrimFunc f = std::find(which.begin(), which.end(), true) == which.end()
                      ? std::move(funcs[c])
                      : block_channels(funcs[c], which, options.channel_block).value();
-    if (options.fuse) f = collapse_dims(split_groups(f));
+    if (options.fuse && g.nodes[static_cast<size_t>(call.nodes[0])].bodies.empty())
+      f = collapse_dims(split_groups(f));
     for (const Var& d : f.dims) {
       call.sizes.emplace_back(d);
       out.typical.emplace(d, g.symbols->typical(d));

@@ -1,3 +1,4 @@
+#include "src/graph/control_flow.h"
 #include "src/graph/passes.h"
 
 namespace nestor {
@@ -31,6 +32,8 @@ std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
        [options](Graph& g, const EvaluateFn& evaluate) { use_col2im(g, evaluate, options); }},
       {"flip_convolutions", "constant weights of every convolution have the filters as first dimension",
        [options](Graph& g, const EvaluateFn&) { flip_convolutions(g, options); }},
+      {"optimize_bodies", "bodies of loops and branches have gone through these passes",
+       [options](Graph& g, const EvaluateFn& evaluate) { optimize_bodies(g, evaluate, options); }},
       {"merge_equal_nodes", "no two nodes compute the same, no two constants are the same",
        merge_equal_nodes},
       {"remove_dead_nodes", "every node leads to an output", remove_dead_nodes},

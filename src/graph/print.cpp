@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "nestor/graph.h"
+#include "src/graph/control_flow.h"
 #include "src/graph/edit.h"
 
 namespace nestor {
@@ -66,10 +67,62 @@ std::string header(const Graph& g) {
 
 }  // namespace
 
+namespace {
+
+std::string indented(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at) + 1;
+    out += "    " + text.substr(at, end - at);
+    at = end;
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string print(const Graph& g) {
   std::string out = header(g);
-  for (const Node& n : g.nodes) out += "  " + node_line(g, n) + "\n";
+  for (const Node& n : g.nodes) {
+    out += "  " + node_line(g, n) + "\n";
+    for (const auto& body : n.bodies) out += indented(print(*body));
+  }
   return out + "}\n";
+}
+
+std::string describe_mark(const Graph& g, const KernelCall& call) {
+  const ControlFlow& c = *call.control;
+  const std::string& name = g.nodes[static_cast<size_t>(call.nodes[0])].name;
+  const std::string of = name.empty() ? "" : " `" + name + "`";
+  const auto when = [&](ValueId v) { return v < 0 ? "" : fmt::format(", while {}", name_of(g, v)); };
+  switch (call.func) {
+    case kLoopBegins: {
+      std::vector<std::string> states;
+      for (const ControlFlow::State& s : c.states)
+        states.push_back(fmt::format("{} = {}", name_of(g, s.inside), name_of(g, s.initial)));
+      for (const ControlFlow::Part& p : c.scanned)
+        states.push_back(fmt::format("{} of {}{}", name_of(g, p.part), name_of(g, p.whole),
+                                     p.backward ? " backward" : ""));
+      const std::string trips = c.known_trips >= 0 ? fmt::format("{}", c.known_trips)
+                                : c.trips >= 0     ? name_of(g, c.trips)
+                                                   : "any number of";
+      return fmt::format("loop{}: {} iterations{}: {}", of, trips, when(c.condition),
+                         fmt::join(states, ", "));
+    }
+    case kLoopEnds: {
+      std::vector<std::string> next;
+      for (const ControlFlow::State& s : c.states)
+        next.push_back(fmt::format("{} = {}", name_of(g, s.inside), name_of(g, s.next)));
+      for (const ControlFlow::Part& p : c.made)
+        next.push_back(fmt::format("{} is in {}{}", name_of(g, p.part), name_of(g, p.whole),
+                                   p.backward ? " backward" : ""));
+      return fmt::format("next{}{}: {}", of, when(c.goes_on), fmt::join(next, ", "));
+    }
+    case kBranchBegins:
+      return fmt::format("if{} {}", of, name_of(g, c.condition));
+    default:
+      return call.func == kOtherwise ? "else" : "end of if";
+  }
 }
 
 std::string print(const Graph& g, const Partition& p) {
@@ -79,6 +132,10 @@ std::string print(const Graph& g, const Partition& p) {
   for (ValueId v : p.blocked)
     out += fmt::format("  channels of {} in blocks of {}\n", typed(g, v), p.channel_block);
   for (const KernelCall& c : p.calls) {
+    if (c.control) {
+      out += "  " + describe_mark(g, c) + "\n";
+      continue;
+    }
     std::vector<std::string> args;
     for (ValueId v : c.args) args.push_back(name_of(g, v));
     out += fmt::format("  {}({}) {{\n", p.funcs[static_cast<size_t>(c.func)].name, fmt::join(args, ", "));

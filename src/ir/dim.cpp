@@ -194,6 +194,13 @@ std::string Symbols::hint(const Expr& e) const {
   return out;
 }
 
+std::string Symbols::hint_for_all() const {
+  std::string out;
+  for (const Symbol& s : all_)
+    out += (out.empty() ? "--dim " : " --dim ") + s.var->name + "=" + std::to_string(s.typical);
+  return out;
+}
+
 int64_t Symbols::typical(const Expr& e) const {
   VarMap values;
   for (const Symbol& s : all_) values[s.var] = Expr(s.typical);

@@ -267,7 +267,8 @@ PrimFunc Parser::func() {
     else if (role.text == name_of(Role::out))
       p.role = Role::out;
     else
-      fail(role, "a parameter is `in`, `const` or `out`, not " + quoted(role.text), "in X: f32[8]");
+      fail(role, "a parameter is `in`, `const` or `out`, not " + quoted(role.text),
+           "in " + std::string(next_is(":") ? role.text : "X") + ": f32[...]");
     p.decl = decl();
     f.params.push_back(std::move(p));
   });

@@ -13,9 +13,6 @@ namespace nestor::ops {
 
 namespace {
 
-// Each step becomes nodes of its own.
-constexpr int64_t kMostSteps = 4096;
-
 // The defaults of ONNX's operators of these names; `parameters`: how many of alpha and beta it takes.
 struct Known {
   const char* name;
@@ -161,9 +158,7 @@ RecurrentShape recurrent_shape(const OpContext& ctx) {
     require_shape(ctx, kW, {s.directions, s.gates * s.hidden, s.size});
     require_shape(ctx, kR, {s.directions, s.gates * s.hidden, s.hidden});
   }
-  if (s.steps < 1 || s.steps > kMostSteps)
-    ctx.fail(fmt::format("the sequence has {} steps", s.steps),
-             fmt::format("1 to {} are supported, since the code is unrolled", kMostSteps));
+  if (s.steps < 1) ctx.fail(fmt::format("the sequence has {} steps", s.steps));
   check_optional(ctx, s);
   s.clip = ctx.get_float("clip", 0);
   if (!(s.clip >= 0)) ctx.fail(fmt::format("`clip` is {}, it must not be negative", s.clip));
@@ -179,14 +174,14 @@ void register_recurrent(Rows& rows) {
                     .max_inputs = inputs,
                     .infer = infer_recurrent,
                     .spelled_out = true,
-                    .note = "spelled out step by step"});
+                    .note = "spelled out step by step; many steps are a loop"});
   rows.push_back({.name = kQuantized,
                   .domain = "com.microsoft",
                   .min_inputs = 3,
                   .max_inputs = 12,
                   .infer = infer_recurrent,
                   .spelled_out = true,
-                  .note = "spelled out step by step"});
+                  .note = "spelled out step by step; many steps are a loop"});
 }
 
 }  // namespace nestor::ops

@@ -43,5 +43,6 @@ void register_resize(Rows& rows);
 void register_space_depth(Rows& rows);
 void register_triangle(Rows& rows);
 void register_constant(Rows& rows);
+void register_control_flow(Rows& rows);
 
 }  // namespace nestor::ops

@@ -15,12 +15,16 @@ double median_of(std::vector<double> values) {
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-// Nanoseconds, by call and run.
-std::vector<std::vector<double>> times_of_calls(Executor& executor, const std::function<void()>& run,
-                                                double seconds) {
+struct Times {
+  std::vector<std::vector<double>> ns;  // by call and run
+  std::vector<double> calls;            // how often each is made in a run
+};
+
+Times times_of_calls(Executor& executor, const std::function<void()>& run, double seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr size_t kLeast = 20, kMost = 1000;  // runs
-  std::vector<std::vector<double>> out(executor.plan().calls.size());
+  Times out;
+  out.ns.resize(executor.plan().calls.size());
   run();
   executor.set_timing(true);
   std::vector<int64_t> before = executor.call_ns();
@@ -30,10 +34,12 @@ std::vector<std::vector<double>> times_of_calls(Executor& executor, const std::f
   };
   for (size_t n = 0; n < kLeast || (n < kMost && time_left()); ++n) {
     run();
-    for (size_t i = 0; i < out.size(); ++i)
-      out[i].push_back(static_cast<double>(executor.call_ns()[i] - before[i]));
+    for (size_t i = 0; i < out.ns.size(); ++i)
+      out.ns[i].push_back(static_cast<double>(executor.call_ns()[i] - before[i]));
     before = executor.call_ns();
   }
+  for (size_t i = 0; i < out.ns.size(); ++i)
+    out.calls.push_back(static_cast<double>(executor.call_runs()[i]) / static_cast<double>(out.ns[i].size()));
   executor.set_timing(false);
   return out;
 }
@@ -58,25 +64,29 @@ Profile profile(Executor& executor, const CompiledModel& model, const std::funct
                 double seconds) {
   const Plan& plan = executor.plan();
   Roofline roofline(model.target, plan.threads);
-  const std::vector<std::vector<double>> times = times_of_calls(executor, run, seconds);
+  const Times times = times_of_calls(executor, run, seconds);
   std::map<int, FunctionTime> by_function;
   std::map<int, std::vector<const std::vector<double>*>> times_of;
   std::vector<const std::vector<double>*> all;
   Profile out;
   for (size_t i = 0; i < plan.calls.size(); ++i) {
     const PlanCall& call = plan.calls[i];
-    FunctionTime& f = by_function[call.kernel];
-    const FunctionWork w = work_of_call(model, call);
+    const int kind = std::max(call.kernel, kPoint);  // all of control flow is one row
+    const double calls = times.calls[i];
+    FunctionTime& f = by_function[kind];
+    FunctionWork w = work_of_call(model, call);
+    if (kind == kPoint) w.bytes = 0;
     f.name = function_of(plan, call);
-    f.func = call.kernel;
+    f.func = kind;
     f.nodes.push_back(call.label);
-    if (call.kernel >= 0) f.flops += plan.kernel_flops[static_cast<size_t>(call.kernel)];
-    f.work.operations += w.operations;
-    f.work.bytes += w.bytes;
+    f.calls += calls;
+    if (call.kernel >= 0) f.flops += calls * plan.kernel_flops[static_cast<size_t>(call.kernel)];
+    f.work.operations += calls * w.operations;
+    f.work.bytes += calls * w.bytes;
     f.work.operations_at_once = w.operations_at_once;
-    times_of[call.kernel].push_back(&times[i]);
-    all.push_back(&times[i]);
-    out.calls.emplace_back(call.kernel, median_of(times[i]));
+    times_of[kind].push_back(&times.ns[i]);
+    all.push_back(&times.ns[i]);
+    out.calls.emplace_back(call.kernel, median_of(times.ns[i]));
     roofline.bound_of(w);  // so that its copies are measured
   }
   roofline.measure_peak(20);
@@ -84,7 +94,7 @@ Profile profile(Executor& executor, const CompiledModel& model, const std::funct
   for (auto& [kernel, f] : by_function) {
     f.ns = median_of(sum(times_of[kernel]));
     FunctionWork one = f.work;  // a call's: its data are copied by themselves
-    const auto calls = static_cast<double>(f.nodes.size());
+    const double calls = std::max(f.calls, 1.0);
     one.operations /= calls;
     one.bytes /= calls;
     f.bound = roofline.bound_of(one);

@@ -13,8 +13,9 @@ namespace nestor::report {
 // All calls of a function in a run, together.
 struct FunctionTime {
   std::string name;
-  int func = kCopy;                // an index of the model's functions, kCopy or kCheck
-  std::vector<std::string> nodes;  // of each call
+  int func = kCopy;  // an index of the model's functions, kCopy, kCheck or another of the plan's
+  std::vector<std::string> nodes;  // of each place where it is called
+  double calls = 0;                // in a run: in a loop, once for each iteration
   double ns = 0;                   // the median over runs
   double flops = 0;                // as the loops run
   FunctionWork work;               // at least

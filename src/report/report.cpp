@@ -32,6 +32,7 @@ Json graph_json(const CompiledModel& m, report::Tables& tables) {
     return v;
   };
   for (const KernelCall& call : m.partition.calls) {
+    if (call.control) continue;
     const PrimFunc& f = m.partition.funcs[static_cast<size_t>(call.func)];
     Json ins = Json::array(), outs = Json::array(), ops = Json::array(), why = Json::array();
     int weights = 0;

@@ -1,6 +1,7 @@
 // Branches, functions and refusals of a model, as build_graph sees them.
 #include "catch.h"
 #include "nestor/graph.h"
+#include "src/graph/control_flow.h"
 #include "tests/graph/files.h"
 #include "tests/graph/run.h"
 
@@ -77,14 +78,35 @@ TEST_CASE("A branch reads what is outside of it, and hides it by its own names")
   }
 }
 
-TEST_CASE("An If of an input says which one to bind") {
+TEST_CASE("An If of an input is a node, whose branches read what is around them") {
   Model m = model({choice("c", branch({node("Relu", {"x"}, {"t"})}, "t"), branch({}, "x"))});
   m.inputs.push_back({"c", DType::boolean, {}});
-  CHECK_THAT(
-      error_of([&] { build_graph(m); }),
-      ContainsSubstring("control flow isn't supported if the condition, `c`, is computed at run time") &&
-          ContainsSubstring("--const c=VALUE"));
+  const Graph g = build_graph(m);
+  REQUIRE(g.nodes.size() == 1);
+  const Node& n = g.nodes[0];
+  CHECK(is_branch(n));
+  REQUIRE(n.bodies.size() == 2);
+  CHECK(n.bodies[0]->nodes.size() == 1);
+  CHECK(n.bodies[1]->nodes.empty());
+  CHECK(n.inputs == std::vector<ValueId>{g.inputs[1], g.inputs[0], g.inputs[0]});
+  ModelNode longer = node("Concat", {"x", "x"}, {"t"});
+  longer.attrs["axis"] = int64_t{0};
+  m.nodes[0].graphs["else_branch"] = branch({longer}, "t");
+  CHECK_THAT(error_of([&] { build_graph(m); }),
+             ContainsSubstring("`y` is f32[3] if the condition holds and f32[6] if not") &&
+                 ContainsSubstring("--const c=VALUE"));
+}
+
+TEST_CASE("An If of an input says which one to bind, for a target without control flow") {
+  Model m = model({choice("c", branch({node("Relu", {"x"}, {"t"})}, "t"), branch({}, "x"))});
+  m.inputs.push_back({"c", DType::boolean, {}});
   BuildOptions options;
+  options.control_flow = false;
+  CHECK_THAT(
+      error_of([&] { build_graph(m, options); }),
+      ContainsSubstring("control flow isn't supported on this target if the condition, `c`, is computed "
+                        "at run time") &&
+          ContainsSubstring("--const c=VALUE"));
   options.constants.emplace("c", TensorSource("--const c", "false", "c"));
   const Graph g = build_graph(m, options);
   CHECK(g.inputs.size() == 1);

@@ -1,6 +1,7 @@
-// Scan and Loop are their iterations, where the number of these is known.
+// Scan and Loop are their iterations, where these are few and their number is known; else nodes with bodies.
 #include "catch.h"
 #include "nestor/graph.h"
+#include "src/graph/control_flow.h"
 #include "src/graph/edit.h"
 #include "tests/graph/files.h"
 #include "tests/graph/run.h"
@@ -102,26 +103,70 @@ TEST_CASE("A Loop ends by its number of iterations or by a condition that folds"
   CHECK(values(ended.at("s")) == std::vector<double>{0, 4});
 }
 
-TEST_CASE("A loop whose end is known at run time only is refused, and which input would tell is said") {
+TEST_CASE("A loop whose end is known at run time only is a node, if nobody reads its elements") {
   Model m = loop("n", "true", add_row(), "on");
   m.inputs.push_back({"n", DType::i64, {}});
-  try {
-    build_graph(m);
-    FAIL("built");
-  } catch (const NeedsValues& e) {
-    CHECK_THAT(e.what(), ContainsSubstring("the number of iterations is computed at run time"));
-    CHECK_THAT(e.what(), ContainsSubstring("--const n=VALUE"));
-    CHECK(e.inputs == std::vector<std::string>{"n"});
+  m.outputs.pop_back();
+  const Graph g = build_graph(m);
+  REQUIRE(g.nodes.size() == 1);
+  REQUIRE(is_loop(g.nodes[0]));
+  CHECK(loop_form(g.nodes[0]).trips == -1);
+  CHECK(g.values[static_cast<size_t>(g.nodes[0].inputs[0])].name == "n");
+  const Graph& body = *g.nodes[0].bodies.at(0);
+  CHECK(body.inputs.size() == 3);  // the iteration, the sum, and x from around
+  CHECK(body.outputs.size() == 2);
+}
+
+TEST_CASE("Elements of an unknown number are refused, and which input would tell is said") {
+  Model m = loop("n", "true", add_row(), "on");
+  m.inputs.push_back({"n", DType::i64, {}});
+  for (const bool control_flow : {true, false}) {
+    BuildOptions options;
+    options.control_flow = control_flow;
+    try {
+      build_graph(m, options);
+      FAIL("built");
+    } catch (const NeedsValues& e) {
+      CHECK_THAT(e.what(),
+                 ContainsSubstring(control_flow ? "its output `e` has an element for each iteration"
+                                                : "the number of iterations is computed at run time"));
+      CHECK_THAT(e.what(), ContainsSubstring("--const n=VALUE"));
+      CHECK(e.inputs == std::vector<std::string>{"n"});
+    }
   }
   std::vector<ModelNode> by_sum = add_row();
   by_sum.push_back(node("ReduceSum", {"next"}, {"total"}, {{"keepdims", int64_t{0}}}));
   by_sum.push_back(node("Less", {"total", "total"}, {"early"}));
   CHECK_THAT(error_of([&] { build_graph(loop("three", "true", by_sum, "early")); }),
-             ContainsSubstring("its condition is computed at run time"));
+             ContainsSubstring("its output `e` has an element for each iteration"));
+}
+
+TEST_CASE("Many iterations are one node, whose number constants tell") {
+  Model m = loop("many", "true", add_row(), "on");
+  m.initializers.emplace_back("many", number(1000, DType::i64));
+  const Graph counted = build_graph(m);
+  REQUIRE(counted.nodes.size() == 1);
+  CHECK(loop_form(counted.nodes[0]).trips == 1000);
+  CHECK(value_of(counted, counted.outputs[1]).type.shape == std::vector<int64_t>{1000, 2});
+  std::vector<ModelNode> until = add_row();
+  until.push_back(node("Less", {"i", "many"}, {"early"}));
+  Model u = loop("", "true", until, "early");
+  u.initializers.emplace_back("many", number(1000, DType::i64));
+  const Graph ended = build_graph(u);
+  REQUIRE(ended.nodes.size() == 1);
+  CHECK(loop_form(ended.nodes[0]).trips == 1001);
+  BuildOptions spelled;
+  spelled.control_flow = false;
+  CHECK(build_graph(m, spelled).nodes.size() > 1000);
 }
 
 TEST_CASE("Endless loops and bodies that don't fit are refused") {
-  CHECK_THAT(error_of([] { build_graph(loop("", "", add_row(), "on")); }), ContainsSubstring("are too many"));
+  CHECK_THAT(error_of([] { build_graph(loop("", "", add_row(), "on")); }),
+             ContainsSubstring("it never ends"));
+  BuildOptions spelled;
+  spelled.control_flow = false;
+  CHECK_THAT(error_of([&] { build_graph(loop("", "", add_row(), "on"), spelled); }),
+             ContainsSubstring("are too many"));
   Model short_body = scan();
   auto body = std::make_shared<ModelGraph>(*short_body.nodes[0].graphs.at("body"));
   body->inputs.pop_back();

@@ -49,7 +49,7 @@ std::string run_case(const json& c) {
 
 bool is_known(const std::string& op) {
   for (const OpDef* row : all_ops())
-    if (row->name == op) return true;
+    if (row->name == op && row->domain != "nestor") return true;
   return false;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whole models through the command line, compared with ONNX Runtime.
 
-    check.py NAME --nestor PATH --work FOLDER        NAME: digits mobilenet small light bert ordinary
+    check.py NAME --nestor PATH --work FOLDER        NAME: digits mobilenet small light bert ordinary loops
 """
 
 import argparse
@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import numpy_helper
-from ordinary import ordinary  # noqa: F401, found by its name
+from loops import loops_of_models as loops  # noqa: F401, found by its name
+from ordinary import ordinary  # noqa: F401
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -128,7 +129,7 @@ def bert(c):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=["digits", "mobilenet", "small", "light", "bert", "ordinary"])
+    parser.add_argument("name", choices=["digits", "mobilenet", "small", "light", "bert", "ordinary", "loops"])
     parser.add_argument("--nestor", required=True)
     parser.add_argument("--work", required=True)
     args = parser.parse_args()

@@ -129,7 +129,8 @@ def branches(c):
                  {"x": x34, "sr": np.array(16000, I64)}, ["y"], {"k": np.array(16000, I64), "n": np.array(3, I64)})
     c.agrees("If of a bound input", rate, {"x": x34, "sr": np.array(16000, I64)}, "--const", "sr=16000", bound=["sr"],
              want=[np.maximum(x34, 0)])
-    c.refuses("If of an input", rate, "control flow isn't supported", "`c`", "--const sr=VALUE")
+    c.agrees("If of an input, one of whose branches isn't supported", rate, {"x": x34, "sr": np.array(16000, I64)}, want=[np.maximum(x34, 0)],
+             warns="a run ends with an error where it takes this one: in its branch `else`: Loop node that makes `e`")
     c.refuses("the branch that isn't supported", rate, "its body doesn't fit its inputs and outputs", flags=["--const", "sr=8000"])
     # Names hide those outside, and branches are inside branches.
     inner = graph("inner", [N("Mul", ["t", "x"], ["u"])], ["u"])

@@ -1,5 +1,7 @@
 """Models from Python: what goes in and out, and what is said where it can't."""
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -34,6 +36,16 @@ class Foreign:
 
     def __dlpack_device__(self):
         return self.array.__dlpack_device__()
+
+
+class Importing(unittest.TestCase):
+    def test_llvm_is_loaded_at_the_first_use(self):
+        code = ("import sys, nestor; before = 'nestor._nestor' in sys.modules; nestor.load; "
+                "print(before, 'nestor._nestor' in sys.modules, set(nestor.__all__) <= set(dir(nestor)), nestor.__version__)")
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(said, r"^False True True \d+\.\d+\.\d+\n$")
+        with self.assertRaisesRegex(AttributeError, "has no attribute 'compil'"):
+            nestor.compil
 
 
 class Calls(unittest.TestCase):

@@ -8,7 +8,7 @@ if __name__ == "__main__":
     # As a file it is started by a package that may lie anywhere.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-from nestor import _nestor
+from nestor import _nestor, _tune  # noqa: F401: _tune says how workers are started
 
 
 def main() -> None:
