@@ -19,6 +19,6 @@ bool find_elements(Graph& g, const Node& n);
 // control flow or index depends on what isn't a number.
 std::vector<std::vector<Expr>> run_over_expressions(const PrimFunc& f,
                                                     const std::vector<std::vector<Expr>>& inputs,
-                                                    const Facts& facts);
+                                                    Symbols& symbols);
 
 }  // namespace nestor
