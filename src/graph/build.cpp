@@ -13,6 +13,7 @@
 #include "nestor/nearest.h"
 #include "src/graph/builder.h"
 #include "src/graph/edit.h"
+#include "src/graph/elements.h"
 #include "src/graph/inline_functions.h"
 #include "src/graph/passes.h"
 #include "src/graph/tensor_limits.h"
@@ -64,6 +65,7 @@ Graph Builder::run() {
     remove_dead_nodes(g_, evaluate_);
   else
     compact(g_, std::vector<bool>(g_.nodes.size(), true));
+  if (g_.symbols) write_sizes(g_);
   if (!disagree_.empty() && options_.warn) {
     constexpr size_t kShown = 3;
     const size_t more = disagree_.size() - std::min(disagree_.size(), kShown);

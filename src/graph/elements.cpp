@@ -4,6 +4,7 @@
 
 #include "nestor/walk.h"
 #include "src/graph/edit.h"
+#include "src/ops/size_arithmetic.h"
 
 namespace nestor {
 
@@ -16,7 +17,7 @@ struct Undecided {};  // control flow, an index or an extent
 // Runs statements over expressions. Variables that are bound have numbers, or expressions over symbols.
 class Run : public Rewriter {
  public:
-  explicit Run(const Facts& facts) : facts_(facts) {}
+  explicit Run(Symbols& symbols) : facts_(symbols.facts()), symbols_(symbols) {}
 
   std::vector<Expr>& elements(const BufferDecl& decl) {
     int64_t size = 1;
@@ -78,7 +79,10 @@ class Run : public Rewriter {
     run(block.body);
   }
 
-  Expr value(const Expr& e) { return simplify(expr(e), facts_); }
+  Expr value(const Expr& e) {
+    const Expr simple = simplify(expr(e), facts_);
+    return as_int(simple) || simple.as<VarRef>() ? simple : in_integers(simple, symbols_);
+  }
   int64_t number(const Expr& e) {
     const auto n = as_int(value(e));
     if (!n) throw Undecided{};
@@ -112,6 +116,7 @@ class Run : public Rewriter {
   }
 
   const Facts& facts_;
+  Symbols& symbols_;
   std::unordered_map<Buffer, std::vector<int64_t>> shapes_;
   std::unordered_map<Buffer, std::vector<Expr>> memory_;
   VarMap values_;
@@ -139,9 +144,9 @@ bool is_by_sizes(const Graph& g, const Node& n) {
 
 std::vector<std::vector<Expr>> run_over_expressions(const PrimFunc& f,
                                                     const std::vector<std::vector<Expr>>& inputs,
-                                                    const Facts& facts) {
+                                                    Symbols& symbols) {
   try {
-    Run run(facts);
+    Run run(symbols);
     for (size_t i = 0; i < f.params.size(); ++i) {
       std::vector<Expr>& elements = run.elements(f.params[i].decl);
       if (i >= inputs.size()) continue;
@@ -178,7 +183,7 @@ bool find_elements(Graph& g, const Node& n) {
     inputs.push_back(known_elements(value_of(g, args[outs])));
     if (inputs.back().empty() && !is_constant(g, args[outs])) return false;
   }
-  const auto found = run_over_expressions(f, inputs, g.symbols->facts());
+  const auto found = run_over_expressions(f, inputs, *g.symbols);
   if (found.empty()) return false;
   for (size_t i = 0; i < found.size(); ++i) {
     Value& v = value_of(g, args[outs + i]);

@@ -15,10 +15,13 @@ bool has_symbolic_input(const Graph& g, const Node& n);
 // Gives the outputs of a node their elements; false where these aren't decided by sizes, or are many.
 bool find_elements(Graph& g, const Node& n);
 
+// Kernels read no elements, and models give none: nodes that write them stand in between.
+void write_sizes(Graph& g);
+
 // The outputs of a function of known extents, in order, whose inputs have these elements. Empty where some
 // control flow or index depends on what isn't a number.
 std::vector<std::vector<Expr>> run_over_expressions(const PrimFunc& f,
                                                     const std::vector<std::vector<Expr>>& inputs,
-                                                    const Facts& facts);
+                                                    Symbols& symbols);
 
 }  // namespace nestor

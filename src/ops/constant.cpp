@@ -111,6 +111,20 @@ void build_shape(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Ten
   });
 }
 
+// ---- Sizes
+
+// A chain of selects over the position, as in build_shape.
+void build_sizes(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Tensors& out) {
+  const std::vector<Expr> elements = ctx.elements(0);
+  b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
+    Expr place(0), value = elements.back();
+    for (size_t d = 0; d < i.size(); ++d) place = place * out[0].shape[d].expr() + i[d];
+    for (size_t k = elements.size() - 1; k-- > 0;)
+      value = make::select(le(place, static_cast<int64_t>(k)), elements[k], value);
+    return value;
+  });
+}
+
 // ---- Range
 
 double scalar_input(const OpContext& ctx, int i) {
@@ -120,21 +134,29 @@ double scalar_input(const OpContext& ctx, int i) {
   return t->get(0);
 }
 
-// Where a bound is a size.
+// Where a bound is computed from sizes.
 std::optional<Dim> symbolic_count(const OpContext& ctx) {
-  std::vector<Dim> dims;
+  std::vector<Expr> bounds;
   bool open = false;
   for (const int i : {0, 1, 2}) {
     const std::vector<Expr> elements = ctx.elements(i);
-    if (elements.size() != 1 || !is_int(elements[0].dtype())) return std::nullopt;
-    dims.push_back(ctx.dim(elements[0]));
-    open = open || !dims.back().known();
+    if (elements.size() != 1) return std::nullopt;
+    bounds.push_back(elements[0]);
+    open = open || !ctx.constant(i);
   }
   if (!open) return std::nullopt;
-  const int64_t delta = dims[2];
+  constexpr Type kI64{DType::i64, 1};
+  const Expr span = bounds[1] - bounds[0];
+  if (is_float(span.dtype()))
+    return max(ctx.dim(make::cast(kI64, make::call(Intrinsic::ceil, {span / bounds[2]}))), 0);
+  const Dim step = ctx.dim(bounds[2]);
+  if (!step.known())
+    ctx.fail("`delta` is " + to_string(step) + ", it must be known at compile time",
+             "give the dimensions that it is computed from values: --dim NAME=...");
+  const int64_t delta = step;
   if (delta == 0) ctx.fail("`delta` is 0");
-  const Dim span = delta > 0 ? dims[1] - dims[0] : dims[0] - dims[1];
-  return max(ceil_div(span, std::abs(delta)), 0);
+  const Dim length = ctx.dim(span);
+  return max(ceil_div(delta > 0 ? length : -length, std::abs(delta)), 0);
 }
 
 // ceil((limit - start) / delta) elements, none where that is negative.
@@ -210,6 +232,15 @@ void register_constant(Rows& rows) {
            },
        .static_inputs = {0},
        .fold = [size](const OpContext& ctx) { return tensor_of(DType::i64, Dims{size(ctx)}, {}); }});
+  rows.push_back({.name = "Sizes",
+                  .domain = "nestor",
+                  .min_inputs = 1,
+                  .max_inputs = 1,
+                  .pattern = Pattern::injective,
+                  .infer = [](const OpContext& ctx) -> std::vector<TensorType> { return {ctx.input(0)}; },
+                  .build = build_sizes,
+                  .static_inputs = {0},
+                  .note = "what a model computes from sizes, as a tensor; made by the compiler, not by models"});
   rows.push_back({.name = "Range",
                   .since = 11,
                   .min_inputs = 3,

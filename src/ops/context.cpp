@@ -1,6 +1,7 @@
 // OpContext: typed access to a node. Wrong kinds of attributes and inputs that must be constant are refused
 // here, once, so that operators read as if every node were well made.
 #include "nestor/ops.h"
+#include "src/ops/size_arithmetic.h"
 
 namespace nestor {
 
@@ -54,7 +55,7 @@ std::vector<Expr> OpContext::elements(int i) const {
 
 Dim OpContext::dim(const Expr& size) const {
   if (const auto number = as_int(size)) return *number;
-  return {make::cast({DType::i64, 1}, size), graph_.symbols};
+  return {in_integers(make::cast({DType::i64, 1}, size), *graph_.symbols), graph_.symbols};
 }
 
 const TensorType& OpContext::output(int i) const {
