@@ -28,7 +28,9 @@ constexpr double kBusy = 192;
 constexpr double kLanes = 64;                           // multiply-adds a cycle of a multiprocessor
 constexpr double kLaunch = 4000;                        // cycles between two kernels
 constexpr double kRagged = 1.1;                         // of parts that have to be padded
-constexpr double kUnsure = 1.2;                         // what a second kernel must gain in this estimate
+constexpr double kFetch = 400;                          // cycles until a block has its next tiles
+constexpr double kOverlap = 0.25;                       // of the shorter of both, a part that shows anyway
+constexpr double kUnsure = 1.4;                         // what a second kernel must gain in this estimate
 constexpr double kMemoryBytes = 1100;                   // a cycle
 constexpr int64_t kMostParts = 32, kShortestPart = 64;  // of a sum; steps of one
 
@@ -46,7 +48,9 @@ double price(const ProductTile& t, int64_t batch, int64_t rows, int64_t columns,
   const auto size = static_cast<double>(t.rows.size() * t.columns.size());
   const auto of_part = static_cast<double>(t.steps * ceil_div(steps, t.parts * t.steps));
   const double guards = steps % (t.parts * t.steps) == 0 ? 1 : kRagged;
-  const double cycles = guards * waves * size * (1 + reads) / busy * of_part / kLanes;
+  const double compute = guards * waves * size * (1 + reads) / busy * of_part / kLanes;
+  const double fetch = kFetch * of_part / static_cast<double>(t.steps);
+  const double cycles = std::max(compute, fetch) + kOverlap * std::min(compute, fetch);
   if (t.parts == 1) return cycles;
   return kUnsure * cycles + kLaunch + 2 * sizeof(float) * size * static_cast<double>(blocks) / kMemoryBytes;
 }

@@ -15,11 +15,11 @@ namespace nestor {
 namespace {
 
 // TensorProto.DataType by number; empty for those that this onnx release doesn't know.
-constexpr std::array<std::string_view, 24> kOnnxTypes = {
-    "undefined",      "float",      "uint8",          "int8",       "uint16",   "int16",
-    "int32",          "int64",      "string",         "bool",       "float16",  "double",
-    "uint32",         "uint64",     "complex64",      "complex128", "bfloat16", "float8e4m3fn",
-    "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",     "float4e2m1"};
+constexpr std::array<std::string_view, 27> kOnnxTypes = {
+    "undefined", "float",      "uint8",      "int8",         "uint16",         "int16",      "int32",
+    "int64",     "string",     "bool",       "float16",      "double",         "uint32",     "uint64",
+    "complex64", "complex128", "bfloat16",   "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
+    "uint4",     "int4",       "float4e2m1", "float8e8m0",   "uint2",          "int2"};
 
 // Files that are often given in a model's place, by their first bytes.
 struct OtherFormat {
@@ -67,6 +67,32 @@ Tensor tensor_from_bytes(const std::string& file, const std::string& where, DTyp
   std::memcpy(out.data(), bytes.data(), bytes.size());
   if (is_bool(dtype))
     for (uint8_t& b : out.as<uint8_t>()) b = b != 0;
+  return out;
+}
+
+const NarrowType* narrow_type(int code) {
+  static constexpr NarrowType kNarrow[] = {
+      {21, 4, DType::u8}, {22, 4, DType::i8}, {25, 2, DType::u8}, {26, 2, DType::i8}};
+  for (const NarrowType& t : kNarrow)
+    if (t.code == code) return &t;
+  return nullptr;
+}
+
+Tensor unpacked(const std::string& file, const std::string& where, const NarrowType& type,
+                const std::vector<int64_t>& shape, std::string_view bytes) {
+  const int64_t count = checked_size(file, where, type.dtype, shape), in_a_byte = 8 / type.bits;
+  const int64_t want = (count + in_a_byte - 1) / in_a_byte;
+  if (static_cast<int64_t>(bytes.size()) != want)
+    file_error(file, fmt::format("{} is {}: {} bytes are given, {} integers of {} bits need {}", where,
+                                 static_cast<int64_t>(bytes.size()) < want ? "short" : "over-long",
+                                 bytes.size(), count, type.bits, want));
+  Tensor out(type.dtype, shape);
+  const int values = 1 << type.bits;
+  for (int64_t i = 0; i < count; ++i) {
+    const int byte = static_cast<unsigned char>(bytes[static_cast<size_t>(i / in_a_byte)]);
+    const int value = byte >> (i % in_a_byte * type.bits) & (values - 1);
+    out.set_int(i, type.dtype == DType::i8 && value >= values / 2 ? value - values : value);
+  }
   return out;
 }
 

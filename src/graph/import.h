@@ -25,6 +25,16 @@ std::string onnx_dtype_name(int code);
 Tensor tensor_from_bytes(const std::string& file, const std::string& where, DType dtype,
                          const std::vector<int64_t>& shape, std::string_view bytes);
 
+// Integers of 2 or 4 bits, several in a byte, the first in its lowest bits. Their type as bytes, and their
+// values.
+struct NarrowType {
+  int code, bits;
+  DType dtype;
+};
+const NarrowType* narrow_type(int code);
+Tensor unpacked(const std::string& file, const std::string& where, const NarrowType& type,
+                const std::vector<int64_t>& shape, std::string_view bytes);
+
 // Throws where a dimension is negative or the size overflows; gives the size in elements.
 int64_t checked_size(const std::string& file, const std::string& where, DType dtype,
                      const std::vector<int64_t>& shape);

@@ -50,8 +50,11 @@ class OnnxReader {
     for (auto& t : *g.mutable_initializer()) {
       const std::string name = t.name(), refused = refused_type(t.data_type());
       if (name.empty()) fail(inside + "an initializer has no name");
+      const std::string where = fmt::format("{}initializer '{}'", inside, name);
       if (refused.empty())
-        out.initializers.emplace_back(name, tensor(t, fmt::format("{}initializer '{}'", inside, name)));
+        out.initializers.emplace_back(name, tensor(t, where));
+      else if (const NarrowType* narrow = narrow_type(t.data_type()); narrow && only_dequantized(g, name))
+        out.initializers.emplace_back(name, narrow_tensor(t, *narrow, where));
       else
         out.refused_initializers[name] = refused;
     }
@@ -86,6 +89,31 @@ class OnnxReader {
     }
     out.defaults = std::move(defaults.attrs);
     return out;
+  }
+
+  // Whether nothing but DequantizeLinear reads that value; then only its numbers matter, not its type.
+  static bool only_dequantized(const onnx::GraphProto& g, const std::string& name) {
+    for (const auto& n : g.node()) {
+      for (int i = 0; i < n.input_size(); ++i)
+        if (n.input(i) == name && (n.op_type() != "DequantizeLinear" || i == 1)) return false;
+      for (const auto& a : n.attribute())
+        if (a.has_g()) return false;  // which may read it, too
+    }
+    return std::none_of(g.output().begin(), g.output().end(),
+                        [&](const auto& o) { return o.name() == name; });
+  }
+
+  Tensor narrow_tensor(const onnx::TensorProto& t, const NarrowType& type, const std::string& where) const {
+    const std::vector<int64_t> shape(t.dims().begin(), t.dims().end());
+    if (t.data_location() == onnx::TensorProto::EXTERNAL) {
+      const ExternalData data = external_data(t, where);
+      return unpacked(file_, where, type, shape,
+                      external_bytes(data.location, data.offset, data.length, where));
+    }
+    if (t.has_raw_data()) return unpacked(file_, where, type, shape, t.raw_data());
+    std::string bytes;
+    for (const int32_t byte : t.int32_data()) bytes += static_cast<char>(byte);
+    return unpacked(file_, where, type, shape, bytes);
   }
 
   // What a tensor of that type is, where we don't have it; else "".
@@ -247,17 +275,25 @@ class OnnxReader {
     return out;
   }
 
-  Tensor external(const onnx::TensorProto& t, DType type, const std::vector<int64_t>& shape,
-                  const std::string& where) const {
+  struct ExternalData {
     std::string location;
     int64_t offset = 0;
     std::optional<int64_t> length;
+  };
+  ExternalData external_data(const onnx::TensorProto& t, const std::string& where) const {
+    ExternalData out;
     for (const auto& e : t.external_data()) {
-      if (e.key() == "location") location = e.value();
-      if (e.key() == "offset") offset = number(e.value(), where);
-      if (e.key() == "length") length = number(e.value(), where);
+      if (e.key() == "location") out.location = e.value();
+      if (e.key() == "offset") out.offset = number(e.value(), where);
+      if (e.key() == "length") out.length = number(e.value(), where);
     }
-    if (location.empty()) fail(where + " is external but says no `location`");
+    if (out.location.empty()) fail(where + " is external but says no `location`");
+    return out;
+  }
+
+  Tensor external(const onnx::TensorProto& t, DType type, const std::vector<int64_t>& shape,
+                  const std::string& where) const {
+    const auto [location, offset, length] = external_data(t, where);
     const int64_t want = checked_size(file_, where, type, shape) * bytes_of(type);
     if (length && *length != want)
       fail(fmt::format("{} is {}: its external data has {} bytes, {} needs {}", where,

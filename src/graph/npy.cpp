@@ -18,8 +18,8 @@ struct NpyType {
 };
 constexpr NpyType kTypes[] = {{"<f8", DType::f64}, {"<f4", DType::f32}, {"<f2", DType::f16},
                               {"<i8", DType::i64}, {"<i4", DType::i32}, {"<i2", DType::i16},
-                              {"|i1", DType::i8},  {"<u8", DType::u64}, {"<u4", DType::u32}, {"<u2", DType::u16},
-                               {"|u1", DType::u8},  {"|b1", DType::boolean}};
+                              {"|i1", DType::i8},  {"<u8", DType::u64}, {"<u4", DType::u32},
+                              {"<u2", DType::u16}, {"|u1", DType::u8},  {"|b1", DType::boolean}};
 
 struct Header {
   std::string descr;

@@ -123,8 +123,9 @@ std::string type_problem(const Expr& e) {
       e,
       [&](const IntImm& i) -> std::string {
         if (is_float(type.dtype) || type.is_vector()) return "an integer literal of type " + print_type(type);
-        return fits_word(type.dtype, i.value) ? ""
-                                         : std::to_string(i.value) + " doesn't fit into " + print_type(type);
+        return fits_word(type.dtype, i.value)
+                   ? ""
+                   : std::to_string(i.value) + " doesn't fit into " + print_type(type);
       },
       [&](const FloatImm& f) -> std::string {
         if (!is_float(type.dtype) || type.is_vector()) return "a float literal of type " + print_type(type);

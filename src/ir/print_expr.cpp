@@ -90,7 +90,8 @@ std::string print_type(Type type) {
 
 std::string print_literal(const IntImm& i, Type type) {
   if (is_bool(type.dtype)) return i.value != 0 ? "true" : "false";
-  std::string out = type.dtype == DType::u64 ? std::to_string(static_cast<uint64_t>(i.value)) : std::to_string(i.value);
+  std::string out =
+      type.dtype == DType::u64 ? std::to_string(static_cast<uint64_t>(i.value)) : std::to_string(i.value);
   if (type.dtype != DType::i64) out += name_of(type.dtype);
   return out;
 }

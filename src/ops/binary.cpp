@@ -83,8 +83,9 @@ struct BinaryRow {
   Formula formula;
 };
 
-inline constexpr std::initializer_list<DType> kAny = {DType::f32, DType::f64, DType::i64, DType::i32,
-                                                      DType::i16, DType::i8, DType::u64, DType::u32, DType::u16, DType::u8,  DType::boolean};
+inline constexpr std::initializer_list<DType> kAny = {DType::f32, DType::f64, DType::i64,    DType::i32,
+                                                      DType::i16, DType::i8,  DType::u64,    DType::u32,
+                                                      DType::u16, DType::u8,  DType::boolean};
 
 const BinaryRow kBinary[] = {
     {"Add", 1, &kNumbers, false, [](const Expr& a, const Expr& b) { return a + b; }},

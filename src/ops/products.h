@@ -13,9 +13,9 @@ using Factor = std::function<Expr(const Expr& element, const Exprs& result)>;
 Factor widened(DType to);  // the element itself, in another type
 
 // Types that sums of products are made of; those of 16 bits are added up in f32 and rounded once.
-inline constexpr std::initializer_list<DType> kFactors = {DType::f32, DType::f64,  DType::i64,
-                                                          DType::i32, DType::i16,  DType::i8,
-                                                          DType::u64, DType::u32, DType::u16, DType::u8,  DType::bf16, DType::f16};
+inline constexpr std::initializer_list<DType> kFactors = {DType::f32, DType::f64, DType::i64,  DType::i32,
+                                                          DType::i16, DType::i8,  DType::u64,  DType::u32,
+                                                          DType::u16, DType::u8,  DType::bf16, DType::f16};
 bool is_half(DType t);
 // Of the product of inputs a and b: their type; f32 where one is f32 and the other of 16 bits, as
 // widen_halves makes it. Fails where they differ else.

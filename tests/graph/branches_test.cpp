@@ -157,12 +157,12 @@ TEST_CASE("Nodes that are refused alike are one line") {
   std::vector<std::string> made;
   for (int i = 0; i < 5; ++i) {
     made.push_back("d" + std::to_string(i));
-    nodes.push_back(node("Det", {"x"}, {made.back()}));
+    nodes.push_back(node("ImageDecoder", {"x"}, {made.back()}));
   }
   nodes.push_back(node("Sum", made, {"y"}));
-  CHECK_THAT(
-      error_of([&] { build_graph(model(nodes)); }),
-      ContainsSubstring("5 Det nodes (opset 17, f32; `d0`, `d1`, `d2` and 2 more): the operator isn't"));
+  CHECK_THAT(error_of([&] { build_graph(model(nodes)); }),
+             ContainsSubstring(
+                 "5 ImageDecoder nodes (opset 17, f32; `d0`, `d1`, `d2` and 2 more): the operator isn't"));
 }
 
 TEST_CASE("A declared shape that disagrees is a warning") {

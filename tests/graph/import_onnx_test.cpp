@@ -112,6 +112,9 @@ TEST_CASE("Typed fields and raw data of every element type") {
   weight(m, "i16", 5, 1)->add_int32_data(-8);
   weight(m, "i8", 3, 1)->add_int32_data(-9);
   weight(m, "u8", 2, 1)->add_int32_data(255);
+  weight(m, "u16", 4, 1)->add_int32_data(65535);
+  weight(m, "u32", 12, 1)->add_uint64_data(UINT32_MAX);
+  weight(m, "u64", 13, 1)->add_uint64_data(UINT64_MAX);
   weight(m, "bool", 9, 1)->add_int32_data(1);
   weight(m, "raw16", 10, 1)->set_raw_data(std::string("\x00\x3c", 2));
   weight(m, "rawbool", 9, 2)->set_raw_data(std::string("\x00\x05", 2));
@@ -120,7 +123,7 @@ TEST_CASE("Typed fields and raw data of every element type") {
   for (const Model& r : {read_binary(folder, m), read_json(folder, m)}) {
     std::map<std::string, Tensor> w(r.initializers.begin(), r.initializers.end());
     for (DType t : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i16,
-                    DType::i8, DType::u8, DType::boolean})
+                    DType::i8, DType::u64, DType::u32, DType::u16, DType::u8, DType::boolean})
       CHECK(w.at(std::string(name_of(t))).dtype() == t);
     CHECK(w.at("f32").get(0) == 1.5);
     CHECK(w.at("f64").get(0) == 2.5);
@@ -131,11 +134,49 @@ TEST_CASE("Typed fields and raw data of every element type") {
     CHECK(w.at("i16").get_int(0) == -8);
     CHECK(w.at("i8").get_int(0) == -9);
     CHECK(w.at("u8").get_int(0) == 255);
+    CHECK(w.at("u16").get_int(0) == 65535);
+    CHECK(w.at("u32").get_int(0) == UINT32_MAX);
+    CHECK(w.at("u64").get(0) == 0x1p64);
     CHECK(w.at("bool").get_int(0) == 1);
     CHECK(w.at("raw16").get(0) == 1);
     CHECK(w.at("rawbool").as<uint8_t>()[1] == 1);
     CHECK(w.at("none").size() == 0);
   }
+}
+
+TEST_CASE("Weights of 2 and 4 bits are unpacked where only DequantizeLinear reads them") {
+  onnx::ModelProto m = minimal();
+  auto* scale = weight(m, "scale", 1, 1);
+  scale->clear_dims();
+  scale->add_float_data(0.5f);
+  weight(m, "i4", 22, 3)->set_raw_data(std::string("\x8f\x07", 2));  // -1 -8 7
+  weight(m, "u4", 21, 3)->add_int32_data(0x2f);
+  m.mutable_graph()->mutable_initializer(2)->add_int32_data(1);      // 15 2 1
+  weight(m, "i2", 26, 5)->set_raw_data(std::string("\xe4\x02", 2));  // 0 1 -2 -1 -2
+  for (const char* of : {"i4", "u4", "i2"}) {
+    auto* n = m.mutable_graph()->add_node();
+    n->set_op_type("DequantizeLinear");
+    n->add_input(of);
+    n->add_input("scale");
+    n->add_output(std::string("real_") + of);
+  }
+  const Folder folder;
+  const auto values = [](const Tensor& t) {
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < t.size(); ++i) out.push_back(t.get_int(i));
+    return out;
+  };
+  for (const Model& r : {read_binary(folder, m), read_json(folder, m)}) {
+    std::map<std::string, Tensor> w(r.initializers.begin(), r.initializers.end());
+    CHECK(w.at("i4").dtype() == DType::i8);
+    CHECK(w.at("u4").dtype() == DType::u8);
+    CHECK(values(w.at("i4")) == std::vector<int64_t>{-1, -8, 7});
+    CHECK(values(w.at("u4")) == std::vector<int64_t>{15, 2, 1});
+    CHECK(values(w.at("i2")) == std::vector<int64_t>{0, 1, -2, -1, -2});
+  }
+  // QuantizeLinear to such a type must cut off at its bounds.
+  m.mutable_graph()->mutable_node(1)->set_op_type("QuantizeLinear");
+  CHECK(read_binary(folder, m).refused_initializers.at("i4") == "a tensor of int4");
 }
 
 TEST_CASE("External data is read beside the model and nowhere else") {

@@ -309,7 +309,7 @@ def quantized_lstm(c):
 
 def refusals(c):
     x = real(2, 3)
-    nodes = [N("Det", ["x"], [f"d{i}"], name=f"det{i}") for i in range(5)]
+    nodes = [N("ImageDecoder", ["x"], [f"d{i}"], name=f"det{i}") for i in range(5)]
     nodes += [N("StringNormalizer", ["s"], ["n"]), N("SequenceConstruct", ["x", "x"], ["q"]), N("Unique", ["x"], ["u"]),
               N("RandomNormalLike", ["x"], ["r"]), N("Cast", ["x"], ["t"], to=T.STRING), N("Loop", ["m", "", "x"], ["l"], body=graph("b", [], [])),
               N("LabelEncoder", ["s"], ["e"], domain="ai.onnx.ml")]
@@ -317,19 +317,19 @@ def refusals(c):
     outs += [h.make_tensor_value_info("n", T.STRING, [3]), h.make_tensor_value_info("t", T.STRING, [2, 3])]
     m = model(nodes, {"x": x, "m": np.array(3, I64)}, outs, domains=["ai.onnx.ml"])
     m.graph.input.append(h.make_tensor_value_info("s", T.STRING, [3]))
-    c.refuses("all reasons at once", m, "5 Det nodes (opset 17, f32; `det0`, `det1`, `det2` and 2 more): the operator isn't supported",
+    c.refuses("all reasons at once", m, "5 ImageDecoder nodes (opset 17, f32; `det0`, `det1`, `det2` and 2 more): the operator isn't supported",
               "input `s` is a tensor of string", "output `n` is a tensor of string", "output `t` is a tensor of string",
               "StringNormalizer node that makes `n` (opset 17): strings aren't supported", "sequences of tensors aren't supported",
-              "the size of its result depends on values", "random numbers", "its body doesn't fit its inputs and outputs", "classical machine learning",
+              "which the result's size depends on", "random numbers", "its body doesn't fit its inputs and outputs", "classical machine learning",
               "Cast node that makes `t`")
     shapes = model([N("Softmax", ["a"], ["y"], name="one"), N("Softmax", ["b"], ["z"], name="two")],
                    {"a": np.zeros((2, 3), np.int32), "b": np.zeros((4, 5), np.int32)}, ["y", "z"])
     c.refuses("one line for shapes that differ", shapes, "2 Softmax nodes (opset 17, i32; `one`, `two`)", "the others are alike")
     # What the file says of a refused node's result lets problems behind it be found.
-    behind = model([N("Det", ["x"], ["d"]), N("MatMul", ["d", "x"], ["y"])], {"x": x}, ["y"])
+    behind = model([N("ImageDecoder", ["x"], ["d"]), N("MatMul", ["d", "x"], ["y"])], {"x": x}, ["y"])
     behind.graph.value_info.append(h.make_tensor_value_info("d", T.FLOAT, [2, 7]))
-    c.refuses("a problem behind a refused node", behind, "Det node", "MatMul node")
-    for kind, name in ((T.UINT32, "uint32"), (T.FLOAT8E4M3FN, "float8e4m3fn"), (T.COMPLEX64, "complex64")):
+    c.refuses("a problem behind a refused node", behind, "ImageDecoder node", "MatMul node")
+    for kind, name in ((T.INT4, "int4"), (T.FLOAT8E4M3FN, "float8e4m3fn"), (T.COMPLEX64, "complex64")):
         m = model([N("Identity", ["x"], ["y"])], {}, ["y"])
         m.graph.input.append(h.make_tensor_value_info("x", kind, [3]))
         c.refuses(f"an input of {name}", m, f"input `x` is a tensor of {name}, which isn't supported")

@@ -53,6 +53,17 @@ class OpCase {
     }
     return build_function(g, n, args);
   }
+  // The same with another type of all operands that have the first one's.
+  OpCase with_first_type(DType type) const {
+    OpCase out = *this;
+    const DType first = graph_.values.at(static_cast<size_t>(node_.inputs.at(0))).type.dtype;
+    for (Value& v : out.graph_.values) {
+      if (v.type.dtype != first) continue;
+      v.type.dtype = type;
+      if (v.constant.defined()) v.constant = v.constant.cast(type);
+    }
+    return out;
+  }
   const Graph& graph() const { return graph_; }
   const Node& node() const { return node_; }
   int num_outputs() const { return num_outputs_; }

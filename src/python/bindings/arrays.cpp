@@ -11,11 +11,11 @@ namespace {
 using Code = nb::dlpack::dtype_code;
 
 Code code_of(DType t) {
-  return t == DType::boolean  ? Code::Bool
-         : t == DType::bf16   ? Code::Bfloat
-         : is_float(t)        ? Code::Float
-         : is_unsigned(t)     ? Code::UInt
-                              : Code::Int;
+  return t == DType::boolean ? Code::Bool
+         : t == DType::bf16  ? Code::Bfloat
+         : is_float(t)       ? Code::Float
+         : is_unsigned(t)    ? Code::UInt
+                             : Code::Int;
 }
 
 std::optional<DType> dtype_of(nb::dlpack::dtype t) {
