@@ -175,9 +175,9 @@ struct KernelCall {
   int func = 0;  // index into Partition::funcs; calls of structurally equal functions share one
   std::vector<ValueId> args;
   std::vector<int> nodes;  // the graph nodes fused in it
-  std::vector<Expr> sizes = {};  // the values of the function's dimensions, over the graph's symbols
   // A place where a loop or a branch begins or ends, and no call: func is -1, there are no arguments.
   std::shared_ptr<const ControlFlow> control = {};
+  std::vector<Expr> sizes = {};  // the values of the function's dimensions, over the graph's symbols
 };
 struct Partition {
   std::vector<PrimFunc> funcs;    // names unique
