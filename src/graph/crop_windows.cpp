@@ -13,7 +13,6 @@ namespace nestor {
 
 namespace {
 
-
 // What is left of one dimension.
 struct Taps {
   int64_t first, last, pad_begin, pad_end;
@@ -70,7 +69,7 @@ void crop_windows(Graph& g, const EvaluateFn&) {
     if (g.nodes[i].op != "Conv" || !g.nodes[i].domain.empty() || !is_constant(g, g.nodes[i].inputs[1]))
       continue;
     const ops::Window w = ops::conv_shape(OpContext(g, g.nodes[i]), 1).window;
-    if (product(w.input) == 0 || product(w.output) == 0) continue;
+    if (!w.input.known() || !w.output.known() || product(w.input) == 0 || product(w.output) == 0) continue;
     std::vector<Taps> taps;
     Dims begin, end;
     bool fewer = false;

@@ -18,7 +18,6 @@ namespace nestor {
 
 namespace {
 
-
 class ProductExpansion : Expansion {
  public:
   ProductExpansion(Graph& g, const Node& n, std::vector<Node>& nodes)
@@ -60,7 +59,7 @@ class ProductExpansion : Expansion {
     return zero;
   }
 
-  Dims per_filter(int64_t filters) const {
+  Dims per_filter(const Dim& filters) const {
     Dims out(type(n_.inputs[0]).shape.size() - 1, 1);
     out[0] = filters;
     return out;
@@ -88,7 +87,7 @@ class ProductExpansion : Expansion {
     if (b.zero >= 0) {
       ValueId of_first = sum_of_first(a);
       if (a.zero >= 0)  // sum a - K za
-        of_first = add("Sub", {of_first, add("Mul", {a.zero, constant(DType::i32, sum_length())})});
+        of_first = add("Sub", {of_first, add("Mul", {a.zero, length_of_sum()})});
       terms.push_back(add("Mul", {b.zero, of_first}));
     }
     ValueId out = products(a, b.value);
@@ -105,10 +104,14 @@ class ProductExpansion : Expansion {
     return add("ConvInteger", inputs, attrs, "nestor");
   }
 
-  double sum_length() const {
+  ValueId length_of_sum() {
+    const Dim length = sum_length();
+    if (!length.known()) return cast(size(length), DType::i32);
+    return constant(DType::i32, static_cast<double>(static_cast<int64_t>(length)));
+  }
+  Dim sum_length() const {
     const Dims &a = type(n_.inputs[0]).shape, &w = type(weights()).shape;
-    if (!convolution_) return static_cast<double>(a.back());
-    return static_cast<double>(product(Dims(w.begin() + 1, w.end())));
+    return convolution_ ? product(Dims(w.begin() + 1, w.end())) : a.back();
   }
   ValueId weights() const { return n_.inputs[linear_ ? 3 : 1]; }
 

@@ -101,8 +101,7 @@ ValueId Expansion::counted(const std::string& part, const Dims& shape) {
   constexpr DType kType = DType::i64;
   const Dim n = product(shape);
   if (!n.known() || n > kMostBytesMade / bytes_of(kType)) {
-    const ValueId end = reshaped(list({n}), {});
-    return reshaped(add("Range", {constant(kType, 0), end, constant(kType, 1)}), shape);
+    return reshaped(add("Range", {constant(kType, 0), size(n), constant(kType, 1)}), shape);
   }
   Tensor t(kType, shape);
   for (int64_t i = 0; i < n; ++i) t.set_int(i, i);
@@ -116,6 +115,13 @@ ValueId Expansion::list(const Dims& values) {
   const ValueId v = new_value("list", {DType::i64, {static_cast<int64_t>(values.size())}});
   value_of(g_, v).elements = values.exprs();
   return at->second = v;
+}
+
+ValueId Expansion::size(const Dim& value) {
+  if (value.known()) return constant(DType::i64, static_cast<double>(static_cast<int64_t>(value)));
+  const ValueId v = new_value("size", {DType::i64, {}});
+  value_of(g_, v).elements = {value.expr()};
+  return v;
 }
 
 ValueId Expansion::cast(ValueId v, DType to) {

@@ -30,6 +30,7 @@ class Expansion {
   // A scalar, and a list in i64: one for all of this expansion that are the same.
   ValueId constant(DType t, double value);
   ValueId list(const Dims& values);
+  ValueId size(const Dim& value);  // a scalar in i64
   // Elements that are all alike, and 0, 1, 2 ... in i64. A model may say any size without bytes behind it, so
   // that large ones are left to run time.
   ValueId filled(const std::string& part, DType t, const Dims& shape, double value);
@@ -55,7 +56,7 @@ class Expansion {
 
  private:
   std::map<std::pair<DType, uint64_t>, ValueId> scalars_;  // by their bits
-  std::map<std::string, ValueId> lists_;  // by their text
+  std::map<std::string, ValueId> lists_;                   // by their text
 
   ValueId new_value(const std::string& part, TensorType type);
   std::map<std::string, int64_t> numbers_;  // of the next value, by part

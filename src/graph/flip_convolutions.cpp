@@ -18,7 +18,6 @@ namespace nestor {
 
 namespace {
 
-
 // [group * c, o, spatial...] to [group * o, c, spatial...], the spatial dimensions backwards where `flip`.
 Tensor filters_first(const Tensor& w, int64_t group, bool flip) {
   const Dims& from = w.shape();
@@ -52,6 +51,7 @@ std::optional<Dims> paddings(const ops::TransposedShape& s) {
     const int64_t span = s.dilation[d] * (s.kernel[d] - 1);
     out[d] = span - s.pad[d];
     out[d + rank] = s.output[d] - s.input[d] + span - out[d];
+    if (!out[d + rank].known()) return std::nullopt;
     if (s.output[d] == 0 || out[d] < 0 || out[d + rank] < 0) return std::nullopt;
   }
   return out;

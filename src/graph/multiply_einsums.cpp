@@ -19,7 +19,6 @@ namespace nestor {
 
 namespace {
 
-
 // The letters of two operands by what a product of matrices does with them, each in the order of the result,
 // those of the sum in the first operand's.
 struct Letters {
@@ -37,8 +36,8 @@ bool has(const std::string& letters, char c) {
   return letters.find(c) != std::string::npos;
 }
 
-int64_t extent_of(const ops::Einsum& e, const std::string& letters) {
-  int64_t n = 1;
+Dim extent_of(const ops::Einsum& e, const std::string& letters) {
+  Dim n = 1;
   for (const char c : letters) n *= e.extents.at(c);
   return n;
 }
@@ -124,20 +123,21 @@ class EinsumExpansion : Expansion {
           if (!has(all, c)) all += c;
         Pair p{a, b, "", 1};
         for (const char c : all) {
-          p.work *= static_cast<double>(e_.extents.at(c));
+          p.work *= static_cast<double>(e_.extents.at(c).typical());
           if (is_wanted(c, a, b)) p.letters += c;
         }
         const bool less = p.work < best.work ||
-                          (p.work == best.work && extent_of(e_, p.letters) < extent_of(e_, best.letters));
+                          (p.work == best.work &&
+                           extent_of(e_, p.letters).typical() < extent_of(e_, best.letters).typical());
         if (best.work == 0 || less) best = p;
       }
     return best;
   }
   bool is_larger(const Pair& p) const {
-    int64_t most = extent_of(e_, e_.result);
-    for (const std::string& letters : e_.operands) most = std::max(most, extent_of(e_, letters));
+    int64_t most = extent_of(e_, e_.result).typical();
+    for (const std::string& letters : e_.operands) most = std::max(most, extent_of(e_, letters).typical());
     double made = 1;
-    for (const char c : p.letters) made *= static_cast<double>(e_.extents.at(c));
+    for (const char c : p.letters) made *= static_cast<double>(e_.extents.at(c).typical());
     return made > static_cast<double>(most);
   }
   void replace(const Pair& p, ValueId made) {

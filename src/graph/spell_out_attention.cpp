@@ -20,7 +20,6 @@ namespace nestor {
 
 namespace {
 
-
 class AttentionSpeller : Expansion {
  public:
   AttentionSpeller(Graph& g, const Node& n, std::vector<Node>& nodes)
@@ -61,7 +60,7 @@ class AttentionSpeller : Expansion {
   static constexpr double kInf = std::numeric_limits<double>::infinity();
 
   // Input i as [batch, heads, sequence, size].
-  ValueId by_heads(size_t i, int64_t heads) {
+  ValueId by_heads(size_t i, const Dim& heads) {
     const ValueId v = n_.inputs[i];
     if (!s_.flat) return v;
     const Dims shape = type(v).shape;
@@ -77,8 +76,7 @@ class AttentionSpeller : Expansion {
     const Dims shape = type(v).shape;
     const ValueId apart = reshaped(v, {s_.batch, s_.kv_heads, 1, shape[2], shape[3]});
     const Dims all = {s_.batch, s_.kv_heads, s_.heads / s_.kv_heads, shape[2], shape[3]};
-    return reshaped(add("Expand", {apart, constant("shape", ints(all))}),
-                    {s_.batch, s_.heads, shape[2], shape[3]});
+    return reshaped(add("Expand", {apart, list(all)}), {s_.batch, s_.heads, shape[2], shape[3]});
   }
 
   // 0 where `allowed`, else -inf.
@@ -101,7 +99,7 @@ class AttentionSpeller : Expansion {
     const ValueId keys = counted("places", {s_.total()});
     if (lengths >= 0) allow("Less", keys, lengths);
     if (!causal && !windows) return bias;
-    const ValueId before = lengths < 0 ? number(s_.past) : add("Sub", {lengths, number(s_.queries)});
+    const ValueId before = lengths < 0 ? size(s_.past) : add("Sub", {lengths, size(s_.queries)});
     const ValueId query = add("Add", {counted("places", {s_.queries, 1}), before});
     if (causal) allow("LessOrEqual", keys, query);
     if (left >= 0) allow("LessOrEqual", add("Sub", {query, number(left)}), keys);
@@ -116,7 +114,7 @@ class AttentionSpeller : Expansion {
     Dims missing = type(m).shape;
     missing.back() = s_.total() - missing.back();
     if (missing.back() == 0) return m;
-    const ValueId none = add("Expand", {constant(t, -kInf), constant("shape", ints(missing))});
+    const ValueId none = add("Expand", {constant(t, -kInf), list(missing)});
     return concatenated({m, none}, static_cast<int64_t>(missing.size()) - 1);
   }
 

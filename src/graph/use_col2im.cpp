@@ -258,10 +258,10 @@ std::optional<TransposedShape> turned(const ops::ConvShape& c) {
 Dims paddings(const TransposedShape& s) {
   Dims out = s.pad;
   for (size_t d = 0; d < s.input.size(); ++d) {
-    const int64_t whole = s.stride[d] * (s.input[d] - 1) + s.dilation[d] * (s.kernel[d] - 1) + 1;
-    const int64_t end = whole - s.pad[d] - s.output[d];
-    if (end <= -s.stride[d]) return {};
-    out.push_back(std::max<int64_t>(end, 0));
+    const Dim whole = s.stride[d] * (s.input[d] - 1) + s.dilation[d] * (s.kernel[d] - 1) + 1;
+    const Dim end = whole - s.pad[d] - s.output[d];
+    if (!end.known() || end <= -s.stride[d]) return {};
+    out.push_back(max(end, 0));
   }
   return out;
 }
@@ -290,14 +290,14 @@ class ColumnsExpansion : Expansion {
   using Expansion::Expansion;
 
   void run(const TransposedShape& s, const Dims& pads, const std::string& why) {
-    const int64_t pixels = product(s.input), channels = s.channels / s.group;
+    const Dim pixels = product(s.input);
+    const int64_t channels = s.channels / s.group;
     const Dims columns = s.group > 1 ? Dims{s.n, s.group, channels, pixels} : Dims{s.n, channels, pixels};
     const Tensor w = taps_first(constant_of(g_, n_.inputs[1]), s);
     const ValueId x = reshaped(n_.inputs[0], columns);
     ValueId products = add("MatMul", {constant("taps_first", w), x});
     if (s.group > 1) products = reshaped(products, {s.n, w.size() / channels, pixels});
-    std::vector<ValueId> inputs = {products, constant("image", ints(s.output)),
-                                   constant("block", ints(s.kernel))};
+    std::vector<ValueId> inputs = {products, list(s.output), constant("block", ints(s.kernel))};
     if (n_.inputs.size() > 2 && n_.inputs[2] >= 0) inputs.push_back(n_.inputs[2]);
     add("Col2Im", inputs, {{"strides", s.stride}, {"dilations", s.dilation}, {"pads", pads}}, "nestor");
     finish();
@@ -319,6 +319,13 @@ bool behind_winograd(const Graph& g, ValueId v) {
   return false;
 }
 
+// With its sizes as they usually are.
+TransposedShape usual(TransposedShape s) {
+  for (Dim* d : {&s.n, &s.channels, &s.filters}) *d = d->typical();
+  for (Dims* list : {&s.input, &s.output}) *list = list->typical();
+  return s;
+}
+
 std::optional<TransposedShape> shape_of(const Graph& g, const Node& n, const OptimizeOptions& options) {
   if ((n.op != "ConvTranspose" && n.op != "Conv") || !n.domain.empty() || !is_constant(g, n.inputs[1]))
     return std::nullopt;
@@ -336,7 +343,7 @@ void use_col2im(Graph& g, const EvaluateFn&, const OptimizeOptions& options) {
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     Node n = g.nodes[i];  // a copy: values move when some are added
     const auto s = shape_of(g, n, options);
-    const Choice choice = s ? choose(*s, value_of(g, n.inputs[0]).type.dtype, options) : Choice();
+    const Choice choice = s ? choose(usual(*s), value_of(g, n.inputs[0]).type.dtype, options) : Choice();
     if (const Dims pads = choice.columns ? paddings(*s) : Dims(); !pads.empty()) {
       ColumnsExpansion(g, n, nodes).run(*s, pads, choice.why);
     } else {

@@ -26,8 +26,9 @@ void check_mask(const OpContext& ctx, const AttentionShape& s) {
   const Dims scores = {s.batch, s.heads, s.queries, s.total()};
   bool fits = !mask.shape.empty() && mask.shape.size() <= 4;
   for (size_t d = 0; fits && d < mask.shape.size(); ++d) {
-    const int64_t n = mask.shape[mask.shape.size() - 1 - d], m = scores[3 - d];
-    fits = n == m || (d == 0 ? n < m : n == 1);
+    const Dim &n = mask.shape[mask.shape.size() - 1 - d], &m = scores[3 - d];
+    const bool shorter = d == 0 ? n.known() && m.known() && n < m : n == 1;
+    fits = shorter || must_equal(n, m, "a mask has a column for each key");
   }
   if (!fits)
     ctx.fail(fmt::format("the mask {} doesn't broadcast to scores {}", to_string(mask),
@@ -95,7 +96,7 @@ AttentionShape attention_shape(const OpContext& ctx) {
   }
   if (ctx.has_input(kMask)) check_mask(ctx, s);
   if (ctx.has_input(kLengths)) {
-    if (s.past) ctx.fail("nonpad_kv_seqlen doesn't go with past_key");
+    if (s.past != 0) ctx.fail("nonpad_kv_seqlen doesn't go with past_key");
     require_type(ctx, kLengths, {DType::i64});
     require_shape(ctx, kLengths, {s.batch});
   }

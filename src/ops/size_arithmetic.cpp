@@ -67,7 +67,10 @@ class Integers {
     return within(e, t == DType::u8 ? 0 : -(int64_t{1} << bits), (int64_t{1} << bits) - 1);
   }
   bool is_exact(const Expr& e, DType t) {
-    const int64_t most = int64_t{1} << (t == DType::f64 ? 53 : t == DType::f32 ? 24 : t == DType::f16 ? 11 : 8);
+    const int64_t most = int64_t{1} << (t == DType::f64   ? 53
+                                        : t == DType::f32 ? 24
+                                        : t == DType::f16 ? 11
+                                                          : 8);
     return within(e, -most, most);
   }
 
@@ -124,7 +127,8 @@ class Integers {
       return std::nullopt;
     }
     if (const auto* cast = e.as<Cast>()) {
-      if (is_float(cast->a.dtype())) return bytes_of(cast->a.dtype()) <= bytes_of(e.dtype()) ? ratio(cast->a) : std::nullopt;
+      if (is_float(cast->a.dtype()))
+        return bytes_of(cast->a.dtype()) <= bytes_of(e.dtype()) ? ratio(cast->a) : std::nullopt;
       const Expr a = is_int(cast->a.dtype()) ? whole(cast->a) : Expr{};
       return a ? std::optional(Ratio{a}) : std::nullopt;
     }
