@@ -113,11 +113,7 @@ Dim::Dim(Expr value, std::shared_ptr<Symbols> symbols) {
 
 Dim::operator int64_t() const {
   if (known()) return number_;
-  std::string hint;
-  for (const Symbol& s : symbols_->all())
-    if (uses_var(value_, s.var)) hint += (hint.empty() ? "--dim " : " --dim ") + s.var->name + "=...";
-  throw SymbolicSize(Diagnostic{
-      "the size " + to_string(*this) + " is known only at run time, but a number is needed", {}, {}, hint});
+  throw SymbolicSize("the size " + to_string(*this) + " is known only at run time, but a number is needed");
 }
 
 int64_t Dim::typical() const {

@@ -109,14 +109,6 @@ TEST_CASE("What must know a size says which, and what would work") {
   CHECK_THAT(error_of([&] { graph_of(lstm, options); }), ContainsSubstring("LSTM") &&
                                                              ContainsSubstring("has T steps") &&
                                                              ContainsSubstring("--dim T=..."));
-  const std::string gather = R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [3, 4]},
-     {"name": "i", "dtype": "i64", "shape": ["N", "M"]}], "outputs": ["y"],
-     "nodes": [{"op": "GatherND", "inputs": ["x", "i"], "outputs": ["y"]}]})";
-  options.open["M"] = {1, 2, 0};
-  CHECK_THAT(error_of([&] { graph_of(gather, options); }), ContainsSubstring("GatherND") &&
-                                                               ContainsSubstring("the size M") &&
-                                                               ContainsSubstring("--dim M=..."));
-  options.open.clear();
   options.dims["T"] = 5;
   CHECK(to_string(value_of(graph_of(lstm, options), graph_of(lstm, options).outputs[0]).type) ==
         "f32[5,1,N,3]");
