@@ -29,6 +29,7 @@ using schedules::join;
 
 constexpr int64_t kLanesDown = 8, kLanesAside = 4, kWarps = 4, kWarp = 32;
 constexpr int64_t kKeys = 64, kValues = 32;  // of a tile, at most
+constexpr int64_t kMostRowNumbers = 8;       // maximum, sum and the like
 constexpr int64_t kMostShared =
     100 << 10;  // so that a multiprocessor has a second block, where there is a choice
 
@@ -53,18 +54,17 @@ class Attention {
  public:
   Attention(Schedule& s, const Target& target) : s_(s), target_(target) {}
 
-  bool run() {
-    inline_chain_maps(s_);
+  void run() {
     auto chain = find_product_chain(s_.func());
-    if (!chain) return false;
     for (const std::string& m : chain->moved)
       if (analyze(s_.func(), m).copies) s_.try_step("compute_inline " + m);
     chain = find_product_chain(s_.func());
-    if (!chain) return false;
+    if (!chain) refuse("operands that aren't found once they are inlined");
     make_writers(*chain);
     const BlockInfo first = analyze(s_.func(), first_), second = analyze(s_.func(), second_);
     const auto t = product(first, nullptr), p = product(second, chain->scores);
-    if (!t || !p || t->row->extent != p->row->extent || !choose(first, *t, second, *p)) return false;
+    if (!t || !p || t->row->extent != p->row->extent) refuse("products of other shapes");
+    if (!choose(first, *t, second, *p)) refuse("rows of scores that are too long for shared memory");
     const Copy left = copy(*t, t->left, *t->row), right = copy(*t, t->right, *t->column);
     const Copy values = copy(*p, p->right, *p->column);
     step("P_own = cache_read {} {} local", second_, p->left->name);
@@ -100,7 +100,6 @@ class Attention {
     if (run_ > 1) step("vectorize {}.ejr", writer_);
     step("unroll {} (fit fjt fk1)", first_);
     step("unroll {} (pit pjt pk2 pjr)", second_);
-    return true;
   }
 
  private:
@@ -155,6 +154,9 @@ class Attention {
     return p;
   }
 
+  // The distance of rows of n elements, by storage_align.
+  static int64_t padded(int64_t n) { return ceil_div(n - 4, kWarp) * kWarp + 4; }
+
   // The tile with enough blocks for the device, of those whose scores fit.
   bool choose(const BlockInfo& first, const Product& t, const BlockInfo& second, const Product& p) {
     keys_ = p.sum->extent;
@@ -168,8 +170,8 @@ class Attention {
     for (const std::string& b : between_) kept += !analyze(s_.func(), b).reduction;
     const RowTile* best = nullptr;
     for (const RowTile& r : kRowTiles) {
-      const int64_t shared = bytes * (r.rows() * (kept * (keys_ + kWarp) + depth_ + kWarp) +
-                                      kKeys * (depth_ + kWarp) + kValues * width_);
+      const int64_t shared = bytes * (r.rows() * (kept * padded(keys_) + padded(depth_) + kMostRowNumbers) +
+                                      kKeys * padded(depth_) + kValues * width_);
       if (shared > target_.l1_bytes || (best && shared > kMostShared)) continue;
       if (shared > kMostShared && &r != std::end(kRowTiles) - 1) continue;
       best = &r;
@@ -383,15 +385,13 @@ class Attention {
 }  // namespace
 
 bool join_products_on_gpu(Schedule& s, const Target& target) {
-  Schedule t = s;
-  try {
-    if (!Attention(t, target).run()) return false;
-  } catch (const ScheduleError& e) {
-    if (getenv("WDEBUG")) fprintf(stderr, "%s\n", e.what());
-    return false;
-  }
-  s = std::move(t);
-  return true;
+  Schedule found = s;
+  inline_chain_maps(found);
+  if (!find_product_chain(found.func())) return false;
+  return s.attempt("both products in one kernel, the scores between them in shared memory", [&](Schedule& t) {
+    t = found;
+    Attention(t, target).run();
+  });
 }
 
 }  // namespace nestor::library

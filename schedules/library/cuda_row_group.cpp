@@ -7,6 +7,7 @@
 
 #include "nestor/walk.h"
 #include "schedules/library/cuda_rows.h"
+#include "schedules/library/cuda_work.h"
 
 namespace nestor::library {
 
@@ -172,6 +173,20 @@ RowGroup row_group(const PrimFunc& f, const std::vector<std::string>& candidates
       break;
     }
   return out;
+}
+
+RowShape row_shape(const RowGroup& g, int64_t elements, int64_t piece) {
+  constexpr int64_t kWarp = 32, kMostThreads = 1024;
+  constexpr int64_t kOneWarp = 1024;  // elements of a row up to which a warp has it
+  constexpr int64_t kPerThread = 16;  // elements of longer rows
+  const int64_t most = std::min(kMostThreads, power_of_two_from(elements / piece));
+  RowShape s;
+  s.threads = elements <= kOneWarp
+                  ? std::min(kWarp, most)
+                  : std::min(kMostThreads, power_of_two_from(ceil_div(elements, kPerThread)));
+  while (g.rows * s.threads < kEnoughThreads && s.threads < most) s.threads *= 2;
+  while (s.threads * s.rows < kRowBlock && g.rows >= 2 * s.rows * kMultiprocessors) s.rows *= 2;
+  return s;
 }
 
 }  // namespace nestor::library

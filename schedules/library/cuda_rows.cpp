@@ -1,13 +1,14 @@
 // A row is worked at by a part of a warp, a warp, or several warps, its elements spread over their threads:
-// thread t has t, t + T, t + 2T and so on, in registers, so that neighbours fetch neighbours and each element
-// is read once (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018, has the traffic of
-// the others). Rows that are too long for registers are read again by each block that needs them. Where rows
-// lie side by side in memory each row has one thread.
+// of pieces of 16 bytes thread t has t, t + T, t + 2T and so on, in registers, so that neighbours fetch
+// neighbours and each element is read once (Milakov and Gimelshein, Online normalizer calculation for
+// softmax, 2018, has the traffic of the others). Rows that are too long for registers are read again by each
+// block that needs them. Where rows lie side by side in memory each row has one thread.
 #include "schedules/library/cuda_rows.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "nestor/error.h"
@@ -21,36 +22,11 @@ namespace {
 
 using schedules::join;
 
-constexpr int64_t kWarp = 32, kMostThreads = 1024;
-constexpr int64_t kOneWarp = 1024;    // elements of a row up to which a warp has it
-constexpr int64_t kPerThread = 16;    // elements of longer rows
+constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kInRegisters = 32;  // elements of one row that a thread holds of one buffer at most
 constexpr size_t kGridDimensions = 3;
 constexpr int64_t kSerial = 16;  // steps that one thread may as well take by itself
-constexpr int64_t kBlock = 128;  // threads of a block of short rows
-
-struct Shape {
-  int64_t threads = kWarp;  // of a row
-  int64_t rows = 1;         // of a block
-};
-
-int64_t power_of_two_from(int64_t n) {
-  int64_t p = 1;
-  while (p < n) p *= 2;
-  return p;
-}
-
-// More threads a row where there are few rows, so that all multiprocessors have some.
-Shape shape_of(const RowGroup& g, int64_t length) {
-  Shape s;
-  s.threads = length <= kOneWarp
-                  ? std::min(kWarp, power_of_two_from(length))
-                  : std::min(kMostThreads, power_of_two_from((length + kPerThread - 1) / kPerThread));
-  while (g.rows * s.threads < kEnoughThreads && s.threads < std::min(kMostThreads, power_of_two_from(length)))
-    s.threads *= 2;
-  while (s.threads * s.rows < kBlock && g.rows >= 2 * s.rows * kMultiprocessors) s.rows *= 2;
-  return s;
-}
+constexpr int64_t kVectorBytes = 16;
 
 std::vector<std::string> loops_of_iters(const std::vector<const Iter*>& iters) {
   std::vector<std::string> out;
@@ -65,6 +41,7 @@ constexpr int kInner = -1, kUnit = -2;
 struct Loops {
   bool rows_as_one = true;   // else a loop for each of their dimensions, three at most
   bool inner_as_one = true;  // else threads along the last dimension of a row alone
+  bool pieces = true;        // of 16 bytes; else of one element
 };
 
 struct RowBuffer {
@@ -83,6 +60,7 @@ class Rows {
  public:
   Rows(Schedule& s, RowGroup group, const Loops& loops)
       : s_(s), group_(std::move(group)), inner_as_one_(loops.inner_as_one) {
+    if (loops.pieces) piece_ = piece_of_row();
     const size_t dims = group_.blocks[0].rows.size();
     for (size_t k = 0; k < (loops.rows_as_one ? 1 : dims); ++k)
       loops_.push_back(k ? fmt::format("row{}", k) : "row");
@@ -90,8 +68,7 @@ class Rows {
 
   void run() {
     const RowBlock& longest = group_.longest();
-    const bool whole = inner_as_one_ || longest.inner.empty();
-    const Shape shape = shape_of(group_, whole ? longest.length : longest.inner.back()->extent);
+    const RowShape shape = row_shape(group_, elements_of_row(), piece_);
     const bool by_thread = !group_.along_row;
     const int64_t threads = by_thread ? 1 : shape.threads;
     if (!by_thread) choose(shape, longest.length);
@@ -119,8 +96,27 @@ class Rows {
     s_(fmt::format(fmt::runtime(format), args...));
   }
 
+  // Those that threads share, which are one loop.
+  int64_t elements_of_row() const {
+    const RowBlock& longest = group_.longest();
+    return inner_as_one_ || longest.inner.empty() ? longest.length : longest.inner.back()->extent;
+  }
+
+  // Elements in a row that one instruction may fetch or store.
+  int64_t piece_of_row() const {
+    int64_t bytes = 1;
+    for (const RowBlock& b : group_.blocks)
+      for (const Access& a : b.info.accesses)
+        bytes = std::max<int64_t>(bytes, bytes_of(a.buffer->type.dtype));
+    if (!group_.along_row) return 1;
+    int64_t piece = std::gcd(elements_of_row(), std::max<int64_t>(1, kVectorBytes / bytes));
+    while (piece > 1 && group_.rows * power_of_two_from(elements_of_row() / piece) < kEnoughThreads)
+      piece /= 2;
+    return piece;
+  }
+
   // The two numbers of the schedule, which the tuner may change.
-  void choose(const Shape& shape, int64_t length) {
+  void choose(const RowShape& shape, int64_t length) {
     const auto up_to = [](int64_t most) {
       std::string values;
       for (int64_t n = 1; n <= most; n *= 2) values += (n > 1 ? ", " : "") + std::to_string(n);
@@ -134,7 +130,7 @@ class Rows {
     step("{} = sample_choice [{}] -> {}", threads_,
          up_to(std::max(shape.threads, std::min(kMostThreads, power_of_two_from(length)))).substr(3),
          shape.threads);
-    s_.because(fmt::format("blocks of {} threads, where the rows are enough for all", kBlock));
+    s_.because(fmt::format("blocks of {} threads, where the rows are enough for all", kRowBlock));
     step("{} = sample_choice [{}] -> {}", rows_, up_to(std::max<int64_t>(8, shape.rows)), shape.rows);
   }
 
@@ -150,13 +146,20 @@ class Rows {
       for (const Access& a : block.info.accesses) {
         if (!done.insert(a.buffer->name).second) continue;
         const std::optional<RowBuffer> b = row_buffer(a.buffer);
-        if (!b || !used_here_alone(a.buffer) || !fits(*b)) continue;
         const bool is_made_here = std::any_of(group_.blocks.begin(), group_.blocks.end(),
                                               [&](const RowBlock& w) { return w.info.output == a.buffer; });
+        if (!b || !used_here_alone(a.buffer) || !fits(*b)) {
+          // Read where it lies, neighbours have to fetch neighbours.
+          const auto moves = [&](const Iter* i) { return a.uses(*i); };
+          if (piece_ > 1 && block.info.reduction && !is_made_here &&
+              std::any_of(block.inner.begin(), block.inner.end(), moves))
+            throw ScheduleError(Diagnostic{"no thread holds its pieces of " + a.buffer->name, {}, {}, ""});
+          continue;
+        }
         if (is_made_here && !find_param(s_.func(), a.buffer)) {
           step("set_scope {} local", a.buffer->name);
           lay_out(*b, a.buffer->name, threads);
-        } else if (!is_made_here && b->readers.size() > 1 && !b->inner.empty()) {
+        } else if (!is_made_here && (b->readers.size() > 1 || piece_ > 1) && !b->inner.empty()) {
           const std::string copy = a.buffer->name + "_row";
           step("{} = cache_read {} {} local readers=all", copy, b->readers[0], a.buffer->name);
           lay_out(*b, copy, threads);
@@ -217,7 +220,7 @@ class Rows {
     return rows == block.rows.size() && (next == 0 || next == block.inner.size());
   }
 
-  // Thread t has the elements t, t + threads, ... of a row.
+  // Thread t has the pieces t, t + threads, ... of a row.
   void lay_out(const RowBuffer& b, const std::string& name, int64_t threads) {
     if (b.inner.empty() || threads == 1) return;
     std::string vars, place, left;
@@ -232,7 +235,11 @@ class Rows {
       }
       k += is_inner;
     }
-    step("transform_layout {0} ({1}) -> ({2}{3}/{4}, {3}%{4})", name, vars, left, place, threads_);
+    if (piece_ == 1)
+      step("transform_layout {0} ({1}) -> ({2}{3}/{4}, {3}%{4})", name, vars, left, place, threads_);
+    else
+      step("transform_layout {0} ({1}) -> ({2}{3}/{5}/{4}, {3}/{5}%{4}, {3}%{5})", name, vars, left, place,
+           threads_, piece_);
   }
 
   // The rows' loops around a row's elements as one.
@@ -280,9 +287,14 @@ class Rows {
     for (const LoopInfo& l : loops)
       if (b.iter(l.name) && b.iter(l.name)->reduce && l.name != "e") order.push_back(l.name);
     order.emplace_back("e0");
-    step("e0 e1 = split {}.e [_, {}]", name, threads_);
+    if (piece_ > 1)
+      step("e0 e1 ev = split {}.e [_, {}, {}]", name, threads_, piece_);
+    else
+      step("e0 e1 = split {}.e [_, {}]", name, threads_);
+    if (piece_ > 1) order.emplace_back("ev");
     if (!b.reduction) {
       step("bind {}.e1 threadIdx.x", name);
+      if (piece_ > 1) step("vectorize {}.ev", name);
       return;
     }
     step("reorder {} ({})", name, join(order));
@@ -316,6 +328,7 @@ class Rows {
   std::vector<std::string> loops_;  // of rows, outermost first
   std::string threads_, rows_;      // of a row, of a block: decisions
   bool inner_as_one_;
+  int64_t piece_ = 1;                                      // elements side by side that a thread has
   std::vector<std::pair<std::string, RowBuffer>> copies_;  // blocks that fetch rows
 };
 
@@ -344,7 +357,9 @@ bool has_enough_threads(const RowGroup& g) {
 }  // namespace
 
 bool bind_rows(Schedule& s, const std::vector<std::string>& candidates, const std::string& block) {
-  for (const Loops loops : {Loops{true, true}, {false, true}, {true, false}, {false, false}}) {
+  constexpr bool kWays[][2] = {{true, true}, {false, true}, {true, false}, {false, false}};
+  for (int way = 0; way < 8; ++way) {
+    const Loops loops{kWays[way % 4][0], kWays[way % 4][1], way < 4};
     Schedule shorter = s;
     RowGroup g = row_group(s.func(), candidates, block);
     if (!g.blocks.empty()) g = without_long_temporaries(shorter, candidates, block, std::move(g));
@@ -353,9 +368,10 @@ bool bind_rows(Schedule& s, const std::vector<std::string>& candidates, const st
         (loops.rows_as_one || (g.blocks[0].rows.size() > 1 && g.blocks[0].rows.size() <= kGridDimensions)) &&
         (loops.inner_as_one || g.longest().inner.size() > 1);
     if (!does) continue;
-    const std::string plan = fmt::format("rows {}, the elements of each {}, for {}",
+    const std::string plan = fmt::format("rows {}, the elements of each {}{}, for {}",
                                          loops.rows_as_one ? "as one loop" : "by dimension",
-                                         loops.inner_as_one ? "as one loop" : "by the last dimension", block);
+                                         loops.inner_as_one ? "as one loop" : "by the last dimension",
+                                         loops.pieces ? ", 16 bytes at once" : "", block);
     if (s.attempt(plan, [&](Schedule& t) {
           t = shorter;
           Rows(t, std::move(g), loops).run();

@@ -31,6 +31,15 @@ struct RowGroup {
 // one behind the other; empty where the block is no reduction of rows.
 RowGroup row_group(const PrimFunc& f, const std::vector<std::string>& candidates, const std::string& block);
 
+// Threads of a row, and rows of a block.
+struct RowShape {
+  int64_t threads = 32, rows = 1;
+};
+constexpr int64_t kRowBlock = 128;  // threads of a block of short rows
+// More threads where there are few rows, so that all multiprocessors have some. A thread takes `piece`
+// elements at once.
+RowShape row_shape(const RowGroup& g, int64_t elements, int64_t piece);
+
 // Schedules the group as one kernel; false, and s as it was, where it can't be.
 bool bind_rows(Schedule& s, const std::vector<std::string>& candidates, const std::string& block);
 

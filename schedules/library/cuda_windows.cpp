@@ -330,7 +330,8 @@ bool tile_windows(Schedule& s, const std::string& block, const std::string& epil
   const auto w = windows::windows_of(*find_block(s.func(), block));
   const auto tile = w ? choose_window_tile(w->sizes, multiprocessors) : std::nullopt;
   if (!tile) return false;
-  return s.attempt("windows in shared memory for " + block,
+  return s.attempt(fmt::format("tiles of {} channels, {} rows and {} columns for the convolution {}",
+                               tile->lanes_o * tile->own_o, tile->rows * tile->own_y, tile->lanes_x, block),
                    [&](Schedule& t) { WindowTiler(t, block, *w, *tile).run(epilogue); });
 }
 
@@ -338,7 +339,7 @@ bool split_windows(Schedule& s, const std::string& block, int multiprocessors) {
   const auto w = windows::windows_of(*find_block(s.func(), block));
   const int64_t parts = w ? choose_window_parts(w->sizes, multiprocessors) : 1;
   if (parts == 1) return false;
-  return s.attempt("parts of the channels of " + block, [&](Schedule& t) {
+  return s.attempt(fmt::format("the channels of {} in {} parts", block, parts), [&](Schedule& t) {
     t.because(fmt::format("{} results, of {} terms each, are too few for {} multiprocessors",
                           w->sizes.outer * w->sizes.outputs * w->sizes.y.extent * w->sizes.x.extent,
                           w->sizes.channels * w->sizes.taps_beside * w->sizes.y.taps * w->sizes.x.taps,
@@ -350,7 +351,7 @@ bool split_windows(Schedule& s, const std::string& block, int multiprocessors) {
     t(fmt::format("reorder {} ({})", block, join(order)));
     t(fmt::format("{0}_parts = rfactor {0}.part axis=0", block));
     if (!tile_windows(t, block + "_parts", "", multiprocessors))
-      throw ScheduleError(Diagnostic{"windows and weights of a part don't fit in shared memory", {}, {}, ""});
+      throw ScheduleError(Diagnostic{"the parts get no tiles", {}, {}, ""});
     if (find_param(t.func(), w->out)) t(fmt::format("{0}_out = cache_write {0} local", block));
   });
 }

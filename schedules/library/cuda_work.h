@@ -17,4 +17,10 @@ inline int64_t threads_for(int64_t size) {
   return threads;
 }
 
+inline int64_t power_of_two_from(int64_t n) {
+  int64_t p = 1;
+  while (p < n) p *= 2;
+  return p;
+}
+
 }  // namespace nestor::library

@@ -26,9 +26,9 @@ const Work kWorks[] = {
 };
 
 // The function with both products, of those that the operator becomes.
-CudaCase case_of(const char* text, const std::string& name) {
+CudaCase case_of(const char* text, const std::string& name, const char* target = "cuda:sm_80") {
   CompileOptions options;
-  options.target = parse_target("cuda:sm_80");
+  options.target = parse_target(target);
   for (PrimFunc f : compile_model(text, options).partition.funcs) {
     if (f.name.rfind("matmul", 0) != 0) continue;
     f.name = name;
@@ -49,4 +49,14 @@ TEST_CASE("attention is one kernel that keeps its scores") {
     CHECK(cases.back().program.kernels.size() == w.kernels);
   }
   check_cases(cases, 1e-3);
+}
+
+TEST_CASE("rows of scores may be as long as shared memory holds") {
+  const auto kernels = [](const char* text, const char* target) {
+    return case_of(text, "attention", target).program.kernels.size();
+  };
+  CHECK(kernels("Attention(f32[1,1,64,64], f32[1,1,2048,64], f32[1,1,2048,64])", "cuda:sm_80") == 1);
+  CHECK(kernels("Attention(f32[1,1,64,64], f32[1,1,2300,64], f32[1,1,2300,64])", "cuda:sm_80") > 1);
+  CHECK(kernels("Attention(f32[1,1,64,64], f32[1,1,512,64], f32[1,1,512,64])", "cuda:sm_75") == 1);
+  CHECK(kernels("Attention(f32[1,1,64,128], f32[1,1,600,128], f32[1,1,600,128])", "cuda:sm_86") == 1);
 }

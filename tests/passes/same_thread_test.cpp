@@ -49,3 +49,24 @@ TEST_CASE("A guard that leaves a thread one value tells it") {
   CHECK(t.keep_apart({Expr(t.tx)}));
   CHECK(t.keep_apart({Expr(t.tx) / 8, Expr(t.tx) % 8}));
 }
+
+TEST_CASE("Threads are counted where three numbers say which one it is") {
+  const Threads t;
+  // (all/12, all/4%3, all%4), with multiples of 3 and 4 left out of what is divided.
+  const Expr low = Expr(t.ty) + t.tx, middle = (Expr(t.ty) * 6 + (Expr(t.ty) + t.tx) / 4) % 3;
+  CHECK(t.keep_apart({t.all() / 12, middle, low % 4}));
+  CHECK_FALSE(t.keep_apart({t.all() / 12, middle}));
+  CHECK_FALSE(t.keep_apart({t.all() / 24, middle, low % 4}));
+}
+
+TEST_CASE("An element that one thread writes and all read isn't one thread's") {
+  const Threads t;
+  Access write, read;
+  write.kind = AccessKind::write;
+  read.kind = AccessKind::read;
+  write.indices = read.indices = {Expr(t.k) * 3 + t.ty};
+  write.facts = read.facts = t.facts;
+  write.facts.assume(eq(t.tx, 0));
+  CHECK(only_same_thread(write, write, {t.ty, t.tx}, {t.k}));
+  CHECK_FALSE(only_same_thread(write, read, {t.ty, t.tx}, {t.k}));
+}

@@ -123,3 +123,27 @@ TEST_CASE("touched elements are counted over the loops that tell them") {
   CHECK_FALSE(spread->full);
   CHECK(spread->dims[0]->hi == 202);
 }
+
+TEST_CASE("iterations are told apart by counting where quotients and remainders hide them") {
+  // 5 turns of 28 threads over 3 x 3 x 16 elements, of which the last turn has some left over.
+  const PrimFunc f = parse_func(R"(func f(in X: f32[3,3,16], out Y: f32[3,3,16]) {
+  for b in 7, s in 6, t in 28 {
+    block Y(vi: S 3 = (s*28 + t)/48, vj: S 3 = (s*28 + t)/16%3, vk: S 16 = (s*12 + t)%16, g: S 144 = s*28 + t) {
+      Y[vi,vj,vk] = X[vi,vj,vk]
+    }
+  }
+})");
+  const Place p = schedules::places(f.body)[0];
+  const BlockAccess write = [&] {
+    for (const BlockAccess& a : schedules::accesses_at(p))
+      if (a.write) return a;
+    return BlockAccess{};
+  }();
+  CHECK(schedules::touch_in_one_iteration(p, write, p, write, p.loops()[2]));
+  CHECK(schedules::touch_in_one_iteration(p, write, p, write, p.loops()[1]));
+  // Every b writes all of them, and one element is written by several threads where a turn is forgotten.
+  CHECK_FALSE(schedules::touch_in_one_iteration(p, write, p, write, p.loops()[0]));
+  BlockAccess shorter = write;
+  shorter.indices.pop_back();
+  CHECK_FALSE(schedules::touch_in_one_iteration(p, shorter, p, shorter, p.loops()[2]));
+}
