@@ -156,8 +156,10 @@ std::vector<std::optional<Bound>> bounds_read(const Move& m) {
 // Whether it comes to run instances that it didn't, while the loops that both places are under stand still:
 // consumers' loops may overhang what they use.
 bool grows(const Move& m, const std::vector<IterSpan>& spans, const std::vector<IterVar>& guards) {
-  std::unordered_set<Var> shared;
+  const std::unordered_set<Var> sizes = sizes_at(m.block);
+  std::unordered_set<Var> shared = sizes;
   std::unordered_map<Var, Interval> before, there;
+  VarMap open;
   for (const Stmt& l : m.block.loops())
     if (m.loop.place.under(l) && extent_of(l) != 1)
       shared.insert(as_for(l).var);
@@ -165,28 +167,29 @@ bool grows(const Move& m, const std::vector<IterSpan>& spans, const std::vector<
       before[as_for(l).var] = range_of_loop(l);
   for (const Stmt& l : m.loop.place.loops())
     if (!shared.count(as_for(l).var)) there[as_for(l).var] = range_of_loop(l);
+  for (const std::vector<Stmt>& loops : {m.block.loops(), m.loop.place.loops()})
+    for (const Stmt& l : loops)
+      if (is_open(l, sizes)) open[as_for(l).var] = as_for(l).extent;
   for (const IterVar& g : guards)
     if (const auto* v = g.binding.as<VarRef>(); v && as_int(g.extent) && there.count(v->var))
       there[v->var].hi = std::min(there[v->var].hi, *as_int(g.extent) - 1);
   const std::vector<IterVar>& iters = m.block.block().iters;
   for (size_t k = 0; k < iters.size(); ++k) {
-    const auto domain = as_int(iters[k].extent), extent = as_int(spans[k].extent);
     if (is_guard(m.block.block(), iters[k])) continue;
-    if (!domain || !extent) {
-      if (!covers_domain(m.block, iters[k])) return true;
-      continue;
-    }
-    const auto old = bound_of(iters[k].binding, before, shared),
-               base = bound_of(spans[k].base, there, shared);
+    const auto old = bound_of(iters[k].binding, before, shared, open),
+               base = bound_of(spans[k].base, there, shared, open);
     if (!old || !base) return true;
     const Linear distance = add(base->base, old->base, -1);
     if (!distance.is_constant()) return true;
-    int64_t lo = base->lo + distance.constant, hi = base->hi + distance.constant + *extent - 1;
+    int64_t lo = base->lo + distance.constant;
+    const Linear last = add(add(base->last(), distance), add(linear_of(spans[k].extent), number(-1)));
+    bool within = surely_le(last, old->last());
     if (old->base.is_constant()) {  // instances run inside of the domain only
       lo = std::max(lo, -old->base.constant);
-      hi = std::min(hi, *domain - 1 - old->base.constant);
+      within =
+          within || surely_le(add(linear_of(iters[k].extent), number(-1 - old->base.constant)), old->last());
     }
-    if (lo < old->lo || hi > old->hi) return true;
+    if (lo < old->lo || !within) return true;
   }
   return false;
 }

@@ -35,22 +35,6 @@ std::optional<Definition> definition_of(const Block& b, std::string* why) {
   return d;
 }
 
-namespace {
-
-// A loop over a symbolic size may run never. That leaves no element out where it is one of the element's own
-// loops, or a reduction's: what an empty reduction writes isn't defined.
-bool runs_where_sizes_let(const Place& p, const BlockAccess& write) {
-  for (const Stmt& l : p.loops()) {
-    const auto moves = [&](const Expr& e) { return uses_var(e, as_for(l).var); };
-    if (extent_of(l) < 0 && !use_of(p.block(), as_for(l).var).reduce &&
-        std::none_of(write.indices.begin(), write.indices.end(), moves))
-      return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 bool writes_whole(const PrimFunc& f, const Place& p, const Buffer& b) {
   const BlockInfo info = inspect(p.block());
   if (info.kind == BlockKind::other || info.out != b || p.block().where) return false;
@@ -86,7 +70,7 @@ bool writes_whole(const PrimFunc& f, const Place& p, const Buffer& b) {
       if (base.constant + bounds[d]->lo > 0) return false;
       if (!surely_le(extent, add(add(base, bounds[d]->last()), number(1)))) return false;
     }
-    return fills_region(p, a, {}) && runs_where_sizes_let(p, a);
+    return fills_region(p, a, {});
   }
   return false;
 }
@@ -119,7 +103,8 @@ bool reaches(const Place& writer, const Buffer& b, size_t d, int64_t lo, const L
           if (logical.indices[d].as<VarRef>() && logical.indices[d].as<VarRef>()->var == i.var)
             in_domain = surely_le(add(hi, number(1)), linear_of(i.extent));
     return bound->base.constant + bound->lo <= lo && in_domain &&
-           surely_le(hi, add(bound->base, bound->last())) && gapless(writer, a, {}) && guards_pass(writer);
+           surely_le(hi, add(bound->base, bound->last())) && gapless(writer, a, {}) && guards_pass(writer) &&
+           runs_where_elements_are(writer, a, {});
   }
   return false;
 }

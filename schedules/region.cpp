@@ -102,7 +102,17 @@ bool fills_region(const Place& p, const BlockAccess& write, const std::vector<St
       if (use.spatial || !use.reduce) return false;
     }
   }
-  return gapless(p, write, standing);
+  return gapless(p, write, standing) && runs_where_elements_are(p, write, standing);
+}
+
+bool runs_where_elements_are(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing) {
+  for (const Stmt& l : p.loops()) {
+    const auto moves = [&](const Expr& e) { return uses_var(e, as_for(l).var); };
+    if (extent_of(l) < 0 && !is_among(standing, l) && !use_of(p.block(), as_for(l).var).reduce &&
+        std::none_of(write.indices.begin(), write.indices.end(), moves))
+      return false;
+  }
+  return true;
 }
 
 namespace {

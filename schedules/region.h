@@ -13,6 +13,9 @@ namespace nestor::schedules {
 // iterators' domains.
 bool gapless(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);  // but for guards
 bool fills_region(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);
+// A loop over a symbolic size may run never. That leaves no element out where it is one of the element's own
+// loops, or a reduction's: what an empty reduction writes isn't defined.
+bool runs_where_elements_are(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);
 
 // With all loops running, the binding's bounds hold the iterator's whole domain.
 bool covers_domain(const Place& p, const IterVar& i);

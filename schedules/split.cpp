@@ -8,6 +8,8 @@
 // With at_lines=B tiles begin where lines of B do, 64 bytes, if B itself begins at one: in row r of rows of
 // 50257 floats i = i0 * f1 + i1 - r % 16. So the first tile isn't full either: of it, too, only what the old
 // variable ran over runs.
+#include <algorithm>
+
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/line_start.h"
@@ -83,8 +85,14 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop, int64_t before
         {loop.stmt}, ctx.instead(1, "[" + join(legal, ", ") + "]"));
   }
   for (int64_t f : factors) out.extents.emplace_back(f);
-  out.overhangs = own < 0 || product > own;
-  if (own < 0) out.extents[0] = (as_for(loop.stmt).extent + Expr(before + product - 1)) / Expr(product);
+  const Linear size = linear_of(as_for(loop.stmt).extent);
+  const bool divides = own < 0 && before == 0 && size.constant % product == 0 &&
+                       std::all_of(size.terms.begin(), size.terms.end(),
+                                   [&](const Term& t) { return t.coefficient % product == 0; });
+  out.overhangs = own < 0 ? !divides : product > own;
+  if (own < 0)
+    out.extents[0] = simplify((as_for(loop.stmt).extent + Expr(before + product - 1)) / Expr(product),
+                              facts_at(loop.place));
   return out;
 }
 
@@ -176,7 +184,9 @@ PrimFunc run(StepContext& ctx) {
   Stmt out = body;
   for (size_t i = loops.size(); i-- > 1;)
     out = make::loop(loops[i].var, loops[i].extent, out, ForKind::serial, ThreadTag::none, inside);
-  if (const std::string tail = ctx.choice("tail"); tail != "guard" && factors.overhangs)
+  // A symbolic size has a tail whatever the size was that the step was chosen for.
+  const bool open = extent_of(loop.stmt) < 0 && !ctx.option("tail");
+  if (const std::string tail = open ? "peel" : ctx.choice("tail"); tail != "guard" && factors.overhangs)
     annotations["tail"] = tail;
   out = make::loop(loops[0].var, loops[0].extent, out, ForKind::serial, ThreadTag::none, annotations);
   return replace(ctx.func(), loop.stmt, simplify_bindings(out, facts_at(loop.place)));
@@ -190,7 +200,8 @@ Primitive split_row() {
           {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[_, 16]"}},
           {{"tail", "guard|peel|mask|balanced",
             "a partial tile: `guard` checks in every iteration; `peel` makes a separate loop; `mask` "
-            "computes full vectors with masked lanes; `balanced` makes all tiles nearly the same size"},
+            "computes full vectors with masked lanes; `balanced` makes all tiles nearly the same size. By "
+            "default `guard`, of a symbolic extent `peel`"},
            {"at_lines", "B",
             "tiles begin at cache lines of the buffer B, which are 64 bytes; a row of B that begins inside a "
             "line gets a partial first tile"}},

@@ -40,9 +40,6 @@ PrimFunc run(StepContext& ctx) {
   const LoopRef loop = ctx.loop(0);
   const For& old = as_for(loop.stmt);
   if (old.kind != ForKind::serial) ctx.refuse(1, 0, loop.text() + " has a kind already", {loop.stmt});
-  if (extent_of(loop.stmt) < 0)
-    ctx.refuse(1, 0, "the extent of " + loop.text() + " isn't a constant", {loop.stmt},
-               loop_name(loop.stmt) + "0 " + loop_name(loop.stmt) + "1 = split " + loop.text() + " [_, 16]");
   for (const auto& [key, value] : old.annotations)
     if (key.starts_with("prefetch ") || key.starts_with("share ") || key.starts_with("shares of "))
       ctx.refuse(1, 0, loop.text() + " prefetches in each iteration", {loop.stmt});
@@ -86,7 +83,7 @@ Primitive vectorize_row() {
           "Turns the iterations of a loop into lanes of vectors. On CUDA one thread does them all; loads and "
           "stores "
           "of neighbours that make up 4, 8 or 16 aligned bytes become one access.",
-          {"the loop is serial and its extent is constant",
+          {"the loop is serial",
            semantic("no two iterations access the same element if one of them writes it, unless the loop has "
                     "nothing but one decomposed reduction"),
            "it isn't inside a vectorized loop, and no vectorized, parallel or thread loop and no tensorized "

@@ -17,6 +17,8 @@ std::vector<int64_t> logical_shape(const BufferDecl& decl);
 // must be constant (UserError), and a layout's expressions made of + - * / % over its variables, with
 // constant divisors.
 std::vector<int64_t> physical_shape(const BufferDecl& decl);
+// The same where sizes may be symbolic.
+std::vector<Expr> physical_extents(const BufferDecl& decl);
 int64_t physical_size(const BufferDecl& decl);  // elements, padding included
 
 // A logical tensor in the physical order of `decl`, shaped physical_shape(decl), and back. Elements that no

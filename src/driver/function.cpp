@@ -12,6 +12,7 @@
 #include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
 #include "src/driver/per_sample.h"
+#include "src/driver/replay_open.h"
 
 namespace nestor {
 
@@ -80,7 +81,12 @@ CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& optio
   for (const Var& d : f.dims) values[d] = Expr(typical.at(d));
   const PrimFunc usual = with_dims(f, values);
   std::vector<ScheduleChoice> choices = {choose_schedule(usual, options)};
-  if (choices[0].origin == "default") choices.push_back({plain_schedule(usual, options.target), "plain"});
+  if (choices[0].origin == "default") {
+    const Trace plain = plain_schedule(usual, options.target);
+    choices.push_back({accepted_steps(f, choices[0].trace), "default"});
+    choices.push_back({plain, "plain"});
+    choices.push_back({accepted_steps(f, plain), "plain"});
+  }
   std::vector<std::string> given_up;
   for (ScheduleChoice& choice : choices) {
     try {
@@ -88,8 +94,8 @@ CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& optio
       return compile_reviewed(f, choice, options);
     } catch (const ScheduleError& e) {
       if (choice.origin != "default" && choice.origin != "plain") throw;
-      given_up.push_back("the " + choice.origin + " schedule of typical sizes was given up: " +
-                         e.diagnostic().message);
+      given_up.push_back("the " + choice.origin +
+                         " schedule of typical sizes was given up: " + e.diagnostic().message);
     }
   }
   ScheduleChoice naive;

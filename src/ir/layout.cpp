@@ -5,7 +5,9 @@
 #include <unordered_map>
 
 #include "nestor/error.h"
+#include "nestor/simplify.h"
 #include "nestor/tensor.h"
+#include "nestor/walk.h"
 
 namespace nestor {
 
@@ -55,6 +57,19 @@ Range range_of_layout(const Expr& e, const std::unordered_map<Var, Range>& vars,
   throw UserError("the layout of " + name + " uses `" + symbol(b->op) + "`; it may use + - * / %");
 }
 
+// Of sums, multiples and quotients by positive numbers: where all variables are highest.
+Expr highest_of(const Expr& e, const VarMap& last, const std::string& name) {
+  const auto* b = e.as<Binary>();
+  const auto factor = b ? as_int(b->b) : std::nullopt;
+  if (!b) return substitute(e, last);
+  if (b->op == BinaryOp::add) return highest_of(b->a, last, name) + highest_of(b->b, last, name);
+  if (b->op == BinaryOp::div && factor && *factor > 0) return highest_of(b->a, last, name) / *factor;
+  if (b->op == BinaryOp::mul && factor && *factor > 0) return highest_of(b->a, last, name) * *factor;
+  if (b->op == BinaryOp::mod && factor && *factor > 0) return *factor - 1;
+  throw UserError("the layout of " + name + " uses `" + symbol(b->op) +
+                  "` of a symbolic size; it may use + * / % by positive numbers");
+}
+
 }  // namespace
 
 std::vector<int64_t> logical_shape(const BufferDecl& decl) {
@@ -85,6 +100,35 @@ std::vector<int64_t> physical_shape(const BufferDecl& decl) {
     physical.push_back(empty ? 0 : r.hi + 1);
   }
   return physical;
+}
+
+std::vector<Expr> physical_extents(const BufferDecl& decl) {
+  if (!decl.layout) return decl.shape;
+  const auto known = [](const Expr& e) { return as_int(e).has_value(); };
+  std::vector<Expr> out;
+  if (std::all_of(decl.shape.begin(), decl.shape.end(), known)) {
+    for (const int64_t n : physical_shape(decl)) out.emplace_back(n);
+    return out;
+  }
+  const IndexMap& map = *decl.layout;
+  Facts facts;
+  VarMap last;
+  for (size_t d = 0; d < decl.shape.size(); ++d) {
+    for_each_expr(decl.shape[d], [&](const Expr& e) {
+      if (const auto* size = e.as<VarRef>()) facts.set(size->var, {0, Interval::kMax});
+    });
+    facts.set(map.vars[d], {0, as_int(decl.shape[d]).value_or(Interval::kMax) - 1});
+    last[map.vars[d]] = decl.shape[d] - 1;
+  }
+  for (const Expr& e : map.exprs) {
+    const Interval r = range_of(simplify(e, facts), facts);
+    if (r.hi < Interval::kMax / 2) {
+      out.emplace_back(r.hi + 1);
+      continue;
+    }
+    out.push_back(simplify(highest_of(e, last, decl.buffer->name) + 1, facts));
+  }
+  return out;
 }
 
 int64_t physical_size(const BufferDecl& decl) {

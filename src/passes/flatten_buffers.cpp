@@ -8,14 +8,6 @@ namespace nestor::passes {
 
 namespace {
 
-// The physical extents: of the shape itself, or of the layout's image (which must then be constant).
-std::vector<Expr> physical_extents(const BufferDecl& decl) {
-  if (!decl.layout) return decl.shape;
-  std::vector<Expr> out;
-  for (int64_t n : physical_shape(decl)) out.emplace_back(n);
-  return out;
-}
-
 // Row major, where alignments don't ask for more room.
 std::vector<Expr> strides_of(const BufferDecl& decl, const std::vector<Expr>& extents) {
   std::vector<Expr> strides(extents.size());

@@ -161,12 +161,21 @@ class Folder {
   int64_t next_ = 0;
 };
 
+// In a row.
+Facts inside_of(const For& rows, Facts facts) {
+  facts.set(rows.var, {0, as_int(rows.extent).value_or(Interval::kMax) - 1});
+  facts.assume(lt(rows.var, rows.extent));
+  return facts;
+}
+
 }  // namespace
 
 Stmt fold_rows(const For& rows, int lanes, const Facts& facts, const BufferSizes& sizes) {
   const auto* along = rows.body.as<For>();
   const auto r = along && along->kind == ForKind::vectorized ? find_lane_reduction(*along) : std::nullopt;
   const int64_t extent = along ? as_int(along->extent).value_or(0) : 0;
+  if (r && !r->init && lanes >= 2 && !(as_int(rows.extent) && as_int(along->extent)))
+    return make::loop(rows.var, rows.extent, *reduce_lanes(*along, lanes, inside_of(rows, facts), sizes));
   const int64_t count = *as_int(rows.extent), whole = count / lanes, rest = count % lanes;
   if (!r || r->init || extent < 1 || lanes < 2 || (count > 1 && !uses_var(r->index, rows.var)))
     refuse(

@@ -163,7 +163,7 @@ class Rows : public Rewriter {
     for_each_stmt(body, [&](const Stmt& s) {
       if (const auto* a = s.as<Alloc>()) own_.insert(a->decl.buffer);
     });
-    check(body, nullptr);
+    check(body, nullptr, false);
   }
   bool possible() const { return possible_ && !rows_.empty(); }
 
@@ -202,35 +202,49 @@ class Rows : public Rewriter {
     return false;
   }
 
-  // Each store is in one loop over rows, under its guard; the elements of a buffer of the body's own are all
-  // as far apart by row.
-  void check(const Stmt& s, const For* around) {
+  // Each store is in one loop over rows, and under its guard unless it is to a buffer of the body's own; the
+  // elements of such a one are all as far apart by row.
+  void check(const Stmt& s, const For* around, bool guarded) {
     if (const auto* f = s.as<For>(); f && rows_.count(f->var)) {
       possible_ = possible_ && !around && f->kind != ForKind::vectorized && f->kind != ForKind::parallel;
-      return check(f->body, f);
+      return check(f->body, f, false);
     }
     match(
         s,
         [&](const Seq& q) {
-          for (const Stmt& inner : q.stmts) check(inner, around);
+          for (const Stmt& inner : q.stmts) check(inner, around, guarded);
         },
-        [&](const For& f) { check(f.body, around); }, [&](const Block&) { possible_ = false; },
+        [&](const For& f) { check(f.body, around, guarded); }, [&](const Block&) { possible_ = false; },
         [&](const Store& st) {
-          possible_ = possible_ && around;
+          const bool own = own_.count(st.buffer) > 0;
+          possible_ = possible_ && around && (own || guarded);
           if (!possible_) return;
-          if (own_.count(st.buffer)) see_index(st.buffer, st.indices[0], around->var);
-          for_each_expr(s, [&](const Expr& e) {
-            if (const auto* l = e.as<Load>(); l && own_.count(l->buffer))
-              see_index(l->buffer, l->indices[0], around->var);
-          });
+          if (own) see_index(st.buffer, st.indices[0], around->var);
+          see_loads(st.value, around);
         },
         [&](const Update&) { possible_ = false; },
         [&](const If& i) {
-          check(i.then_case, around);
-          if (i.else_case) check(i.else_case, around);
+          see_loads(i.cond, around);
+          bool is_row = false;
+          for (const Expr& c : conjuncts(i.cond))
+            is_row = is_row || (around && uses_var(c, around->var) && is_guard(c));
+          check(i.then_case, around, guarded || is_row);
+          if (i.else_case) possible_ = false;
         },
-        [&](const Alloc& a) { check(a.body, around); }, [&](const LetStmt& l) { check(l.body, around); },
+        [&](const Alloc& a) { check(a.body, around, guarded); },
+        [&](const LetStmt& l) {
+          see_loads(l.value, around);
+          check(l.body, around, guarded);
+        },
         [](const Evaluate&) {});
+  }
+  void see_loads(const Expr& value, const For* around) {
+    for_each_expr(value, [&](const Expr& e) {
+      const auto* l = e.as<Load>();
+      if (!l || !own_.count(l->buffer)) return;
+      possible_ = possible_ && around;
+      if (around) see_index(l->buffer, l->indices[0], around->var);
+    });
   }
   void see_index(const Buffer& b, const Expr& index, const Var& row) {
     const auto s = strided(index, row);
@@ -266,10 +280,10 @@ std::optional<Stmt> rest_in_pieces(const Var& v, const OpenParts& parts, const S
   if (!parts.size || parts.step < 2 || parts.step > kMostRows) return std::nullopt;
   Rows rows(v, parts, body);
   if (!rows.possible()) return std::nullopt;
-  const Var left = make_var("rows");
+  const Var left = make_var(v->name + "_rows");
   std::vector<Stmt> out;
   if (together < parts.step) {
-    const Var four = make_var(v->name);
+    const Var four = make_var(v->name + "_part");
     out.push_back(make::loop(four, Expr(left) / together, rows.piece(body, Expr(four) * together, together)));
   }
   Stmt last;

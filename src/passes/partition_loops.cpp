@@ -165,7 +165,7 @@ class Partitioner : public ScopedRewriter {
     const Expr digit = digits.back();
     digits.pop_back();
     const Interval range = range_of(digit, facts());
-    const Var v = make_var("digit");
+    const Var v = make_var("digit" + std::to_string(digits.size()));
     const Stmt counted = ReplaceDigit(digit, v).stmt(body);
     if (range.lo == 0 && range.hi >= Interval::kMax) return by_open_digit(body, counted, v, digit, digits);
     const Interval full =

@@ -68,14 +68,13 @@ std::optional<LaneReduction> find_lane_reduction(const For& loop) {
   return std::nullopt;
 }
 
-Expr values_in_lanes(const LaneReduction& r, const Var& k, const Expr& start, int64_t count, int lanes,
+Expr values_in_lanes(const LaneReduction& r, const Var& k, const Expr& start, const Expr& count, int lanes,
                      Facts facts, const BufferSizes& sizes) {
   Var lane = make_var(k->name);
-  facts.set(lane, {0, count - 1});
+  set_lane(facts, lane, count, lanes);
   const VarMap at{{k, start + Expr(lane)}};
   Widener widener(lane, lanes, facts, sizes);
-  Expr mask;
-  if (count < lanes) mask = lt(make::ramp(0, 1, lanes), make::broadcast(count, lanes));
+  Expr mask = mask_of_first(count, lanes);
   if (r.guard) {
     const Expr guard = simplify(substitute(r.guard, at), facts);
     if (!is_const_int(guard, 1)) mask = mask_and(mask, widener.widen_to_vector(guard, mask));
@@ -101,24 +100,10 @@ class Builder {
         sizes_(sizes),
         type_(r.buffer->type.with_lanes(lanes)) {}
 
-  Stmt run(int64_t extent) {
-    const int64_t whole = extent / lanes_, rest = extent % lanes_;
-    const int64_t width = std::max<int64_t>(1, std::min(whole, chains())), rounds = whole / width;
-    partial_ = make_buffer(r_.buffer->name + "_lanes", type_);
-    std::vector<Stmt> out;
-    for (int64_t a = 0; a < width; ++a) out.push_back(make::store(partial_, {a}, identity_of(r_.op, type_)));
-    if (rounds > 1) {
-      Var v = make_var(loop_.var->name);
-      facts_.set(v, {0, rounds - 1});
-      std::vector<Stmt> round;
-      for (int64_t a = 0; a < width; ++a) round.push_back(take(a, (Expr(v) * width + a) * lanes_, lanes_));
-      out.push_back(make::loop(v, rounds, make::seq(std::move(round))));
-    } else {
-      for (int64_t a = 0; a < rounds * width; ++a) out.push_back(take(a, a * lanes_, lanes_));
-    }
-    for (int64_t w = rounds * width; w < whole; ++w)
-      out.push_back(take(w - rounds * width, w * lanes_, lanes_));
-    if (rest) out.push_back(take(0, whole * lanes_, rest));
+  Stmt run(const Expr& extent) {
+    const auto known = as_int(extent);
+    std::vector<Stmt> out = known ? collect(*known) : collect_open(extent);
+    const int64_t width = width_;
     std::vector<Expr> parts;
     for (int64_t a = 0; a < width; ++a) parts.push_back(make::load(partial_, {a}));
     while (parts.size() > 1) {  // as a tree
@@ -135,6 +120,56 @@ class Builder {
   }
 
  private:
+  std::vector<Stmt> identities() {
+    partial_ = make_buffer(r_.buffer->name + "_lanes", type_);
+    std::vector<Stmt> out;
+    for (int64_t a = 0; a < width_; ++a) out.push_back(make::store(partial_, {a}, identity_of(r_.op, type_)));
+    return out;
+  }
+  // Rounds of all chains, then single vectors, then a masked one.
+  std::vector<Stmt> collect_open(const Expr& extent) {
+    constexpr int64_t kChainsOfOpen = 4;  // few, as there may be no round of them
+    width_ = std::min(chains(), kChainsOfOpen);
+    std::vector<Stmt> out = identities(), round;
+    const Expr rounds = extent / (width_ * lanes_), done = rounds * width_, whole = extent / lanes_;
+    const Var v = make_var(loop_.var->name), w = make_var(loop_.var->name);
+    const Facts outside = facts_;
+    facts_.set(v, {0, Interval::kMax});
+    facts_.assume(lt(v, rounds));
+    for (int64_t a = 0; a < width_; ++a) round.push_back(take(a, (Expr(v) * width_ + a) * lanes_, lanes_));
+    out.push_back(make::loop(v, rounds, make::seq(std::move(round))));
+    facts_ = outside;
+    facts_.set(w, {0, Interval::kMax});
+    facts_.assume(lt(done + Expr(w), whole));
+    out.push_back(make::loop(w, whole - done, take(0, (done + Expr(w)) * lanes_, lanes_)));
+    facts_ = outside;
+    const Expr rest = extent % lanes_;
+    facts_.assume(lt(0, rest));
+    out.push_back(make::if_then(lt(0, rest), take(0, whole * lanes_, rest)));
+    facts_ = outside;
+    return out;
+  }
+
+  std::vector<Stmt> collect(int64_t extent) {
+    const int64_t whole = extent / lanes_, rest = extent % lanes_;
+    const int64_t width = std::max<int64_t>(1, std::min(whole, chains())), rounds = whole / width;
+    width_ = width;
+    std::vector<Stmt> out = identities();
+    if (rounds > 1) {
+      Var v = make_var(loop_.var->name);
+      facts_.set(v, {0, rounds - 1});
+      std::vector<Stmt> round;
+      for (int64_t a = 0; a < width; ++a) round.push_back(take(a, (Expr(v) * width + a) * lanes_, lanes_));
+      out.push_back(make::loop(v, rounds, make::seq(std::move(round))));
+    } else {
+      for (int64_t a = 0; a < rounds * width; ++a) out.push_back(take(a, a * lanes_, lanes_));
+    }
+    for (int64_t w = rounds * width; w < whole; ++w)
+      out.push_back(take(w - rounds * width, w * lanes_, lanes_));
+    if (rest) out.push_back(take(0, whole * lanes_, rest));
+    return out;
+  }
+
   int64_t chains() const {
     const auto told = loop_.annotations.find("chains");
     if (told == loop_.annotations.end()) return kSideBySide;
@@ -145,15 +180,15 @@ class Builder {
              "chains=4");
     return *n;
   }
-  bool runs_somewhere(int64_t extent) const {
-    const auto runs_at = [&](int64_t k) {
-      return can_prove(substitute(r_.guard, VarMap{{loop_.var, Expr(k)}}), facts_);
+  bool runs_somewhere(const Expr& extent) const {
+    const auto runs_at = [&](const Expr& k) {
+      return can_prove(substitute(r_.guard, VarMap{{loop_.var, k}}), facts_);
     };
     return !r_.guard || runs_at(0) || runs_at(extent - 1);
   }
 
   // The index was simplified under the guard: where no iteration passes it, it may be another element's.
-  Stmt if_any_runs(int64_t extent, const Stmt& s) const {
+  Stmt if_any_runs(const Expr& extent, const Stmt& s) const {
     const Buffer any = make_buffer(r_.buffer->name + "_any", Type{DType::i32});
     const Var k = make_var(loop_.var->name);
     const Stmt look = make::if_then(substitute(r_.guard, VarMap{{loop_.var, Expr(k)}}),
@@ -165,7 +200,7 @@ class Builder {
   }
 
   // partial[a] = partial[a] op the values from `start` on, of which `count` lanes are wanted.
-  Stmt take(int64_t a, const Expr& start, int64_t count) {
+  Stmt take(int64_t a, const Expr& start, const Expr& count) {
     Expr value = values_in_lanes(r_, loop_.var, start, count, lanes_, facts_, sizes_);
     return make::store(partial_, {a}, r_.combine(make::load(partial_, {a}), std::move(value)));
   }
@@ -177,6 +212,7 @@ class Builder {
   const BufferSizes& sizes_;
   Type type_;
   Buffer partial_;
+  int64_t width_ = 1;  // chains
 };
 
 }  // namespace
@@ -184,7 +220,7 @@ class Builder {
 std::optional<Stmt> reduce_lanes(const For& loop, int lanes, const Facts& facts, const BufferSizes& sizes) {
   const auto r = find_lane_reduction(loop);
   if (!r || lanes < 2) return std::nullopt;
-  Stmt s = Builder(*r, loop, lanes, facts, sizes).run(*as_int(loop.extent));
+  Stmt s = Builder(*r, loop, lanes, facts, sizes).run(loop.extent);
   return r->init ? make::seq({r->init, std::move(s)}) : s;
 }
 

@@ -20,7 +20,7 @@ std::optional<LaneReduction> find_lane_reduction(const For& loop);
 
 // What `count` iterations of the loop over `k` give from `start` on, one in each lane; in the lanes left
 // over, and where the guard holds not, what changes no result.
-Expr values_in_lanes(const LaneReduction& r, const Var& k, const Expr& start, int64_t count, int lanes,
+Expr values_in_lanes(const LaneReduction& r, const Var& k, const Expr& start, const Expr& count, int lanes,
                      Facts facts, const BufferSizes& sizes);
 
 // The loop as partial results per lane, or nullopt where its body is not one reduction into an element that

@@ -13,11 +13,11 @@ enum class AccessKind { read, write, init, update };
 
 struct Access {
   AccessKind kind;
-  std::vector<Expr> indices;      // over loop variables: block iterators are replaced by their bindings
-  std::vector<const For*> loops;  // outermost first
-  std::vector<const If*> ifs;     // likewise, those whose body it is in
-  const Block* block = nullptr;   // the block it is in, if any
-  Facts facts;                    // the ranges of the loops, narrowed by the ifs around
+  std::vector<Expr> indices;         // over loop variables: block iterators are replaced by their bindings
+  std::vector<const For*> loops;     // outermost first
+  std::vector<const If*> ifs;        // likewise, those whose body it is in
+  const Block* block = nullptr;      // the block it is in, if any
+  Facts facts;                       // the ranges of the loops, narrowed by the ifs around
   std::vector<IterVar> guards = {};  // of the block's iterators, those that keep it from running somewhere
 };
 

@@ -34,17 +34,19 @@ constexpr int64_t kSideBySide = 8;  // more whole vectors than that become a loo
 // are wanted.
 class Piece : public ScopedRewriter {
  public:
-  Piece(const Facts& facts, const BufferSizes& sizes, const Var& loop, Expr start, int lanes, int64_t count)
+  Piece(const Facts& facts, const BufferSizes& sizes, const Var& loop, Expr start, int lanes,
+        const Expr& count)
       : loop_(loop),
         lane_(make_var(loop->name)),
         count_(count),
         widener_(lane_, lanes, this->facts(), sizes) {
-    set_facts(facts);
     // Of one lane alone the number isn't put into indices: what stands there stays a vector.
-    set_range(lane_, {0, count == 1 && lanes > 1 ? 1 : count - 1});
-    in_lane_ = this->facts();
+    Facts inside = facts;
+    set_lane(inside, lane_, is_const_int(count, 1) && lanes > 1 ? Expr(2) : count, lanes);
+    set_facts(inside);
+    in_lane_ = inside;
     start_ = std::move(start);
-    if (count < lanes) mask_ = lt(make::ramp(0, 1, lanes), make::broadcast(count, lanes));
+    mask_ = mask_of_first(count, lanes);
   }
 
   Stmt run(const Stmt& body) {
@@ -165,9 +167,9 @@ class Piece : public ScopedRewriter {
   bool runs_somewhere(const std::vector<Expr>& of_lanes, const std::vector<Expr>& same) const {
     Facts all = facts();
     for (const Expr& c : same) all.assume(c);
-    const auto runs_in = [&](int64_t lane) {
+    const auto runs_in = [&](const Expr& lane) {
       return std::all_of(of_lanes.begin(), of_lanes.end(), [&](const Expr& c) {
-        return !has_load(c) && can_prove(substitute(c, VarMap{{lane_, Expr(lane)}}), all);
+        return !has_load(c) && can_prove(substitute(c, VarMap{{lane_, lane}}), all);
       });
     };
     return runs_in(0) || runs_in(count_ - 1);
@@ -191,7 +193,7 @@ class Piece : public ScopedRewriter {
   }
 
   Var loop_, lane_;
-  int64_t count_;
+  Expr count_;
   Widener widener_;
   Expr start_, mask_;
   Facts in_lane_;               // what holds in every lane that runs; facts() hold in all
@@ -211,15 +213,13 @@ class Vectorizer : public ScopedRewriter {
     const auto* loop = s.as<For>();
     if (!loop || loop->kind != ForKind::vectorized) return ScopedRewriter::stmt(s);
     const auto extent = as_int(loop->extent);
-    if (!extent)
-      fail(loop->var, "its extent " + print(loop->extent) + " isn't constant",
-           "split it by a constant first");
-    if (*extent <= 0) return make::seq({});
+    if (extent && *extent <= 0) return make::seq({});
     const int64_t lanes = lanes_for(*loop);
     if (const auto* inner = loop->body.as<For>(); inner && inner->kind == ForKind::vectorized)
       return fold_rows(*loop, static_cast<int>(lanes), facts(), sizes_);
-    if (*extent > 1)  // one lane alone always writes one element, but sums nothing up across lanes
+    if (extent != 1)  // one lane alone always writes one element, but sums nothing up across lanes
       if (auto reduced = reduce_lanes(*loop, static_cast<int>(lanes), facts(), sizes_)) return *reduced;
+    if (!extent) return open(*loop, lanes);
     const int64_t whole = *extent / lanes, rest = *extent % lanes;
     if (whole <= kSideBySide) return side_by_side(loop->body, *loop, lanes, whole, rest);
     Var v = make_var(loop->var->name);
@@ -253,7 +253,23 @@ class Vectorizer : public ScopedRewriter {
     return std::max(1, target_.lanes(of_registers ? of_registers : bytes));
   }
 
-  Stmt piece(const Stmt& body, const For& loop, Expr start, int64_t lanes, int64_t count) {
+  // Of a symbolic size: whole vectors, and one with a mask.
+  Stmt open(const For& loop, int64_t lanes) {
+    const Expr whole = simplify(loop.extent / lanes, facts()), rest = simplify(loop.extent % lanes, facts());
+    const Var v = make_var(loop.var->name);
+    set_range(v, {0, Interval::kMax});
+    const Stmt vectors = assuming(lt(v, whole), [&] {
+      return make::loop(v, whole, piece(loop.body, loop, Expr(v) * lanes, lanes, lanes));
+    });
+    if (is_const_int(rest, 0)) return vectors;
+    const Expr some = lt(0, rest);
+    return make::seq({vectors, make::if_then(some, assuming(some, [&] {
+                                               return piece(fresh_copy(loop.body), loop, whole * lanes, lanes,
+                                                            rest);
+                                             }))});
+  }
+
+  Stmt piece(const Stmt& body, const For& loop, Expr start, int64_t lanes, const Expr& count) {
     if (lanes == 1) return simplify(substitute(body, VarMap{{loop.var, start}}), facts());
     return Piece(facts(), sizes_, loop.var, std::move(start), static_cast<int>(lanes), count).run(body);
   }

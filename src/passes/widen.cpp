@@ -17,6 +17,16 @@ Expr mask_and(const Expr& a, const Expr& b) {
   return b ? logical_and(a, b) : a;
 }
 
+Expr mask_of_first(const Expr& count, int lanes) {
+  if (is_const_int(count, lanes)) return {};
+  return lt(make::ramp(0, 1, lanes), make::broadcast(count, lanes));
+}
+
+void set_lane(Facts& facts, const Var& lane, const Expr& count, int lanes) {
+  facts.set(lane, {0, as_int(count).value_or(lanes) - 1});
+  if (!as_int(count)) facts.assume(lt(lane, count));
+}
+
 bool Widener::varies(const Expr& e) const {
   bool found = false;
   for_each_expr(e, [&](const Expr& inner) {

@@ -16,6 +16,11 @@ inline int64_t lanes_of_rest(int64_t count, int64_t lanes) {
   return std::min(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count))), lanes);
 }
 
+// The first `count` of so many lanes; null where that's all of them.
+Expr mask_of_first(const Expr& count, int lanes);
+// The lane's number, of `count`.
+void set_lane(Facts& facts, const Var& lane, const Expr& count, int lanes);
+
 class Widener {
  public:
   // `lane` runs 0 .. lanes-1 and is in `facts`.

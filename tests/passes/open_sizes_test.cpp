@@ -1,0 +1,146 @@
+// Functions of symbolic sizes: scheduled once, they compute at each size what the unscheduled ones do, before
+// and after lowering.
+#include "catch.h"
+#include "equivalent.h"
+#include "nestor/nest_file.h"
+#include "nestor/parse.h"
+#include "nestor/passes.h"
+#include "nestor/print.h"
+#include "nestor/schedule.h"
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
+
+using namespace nestor;
+
+namespace {
+
+PrimFunc at_sizes(const PrimFunc& f, const std::vector<int64_t>& sizes) {
+  VarMap values;
+  for (size_t i = 0; i < f.dims.size(); ++i) values[f.dims[i]] = Expr(sizes[i]);
+  return with_dims(f, values);
+}
+
+using Lines = std::vector<const char*>;
+
+// Returns the lowered function.
+PrimFunc check_at(const char* text, const Lines& lines, const std::vector<std::vector<int64_t>>& sizes) {
+  const PrimFunc f = parse_func(text);
+  Schedule s(f);
+  for (const char* line : lines) s(line);
+  Target target;
+  target.vector_bits = 512;
+  LowerOptions options;
+  options.check = true;
+  const PrimFunc lowered = lower(s.func(), target, options);
+  for (const std::vector<int64_t>& at : sizes) {
+    const PrimFunc scheduled = at_sizes(s.func(), at);
+    check_equivalent(at_sizes(f, at), scheduled, 1e-5);
+    check_equivalent(scheduled, at_sizes(lowered, at), 1e-5);
+  }
+  return lowered;
+}
+
+const char* const kGemm = R"(
+func gemm[M](in A: f32[M,9], const B: f32[9,40], const C: f32[40], out Y: f32[M,40]) {
+  alloc T: f32[M,40]
+  for i in M, j in 40, k in 9 {
+    block T(vi: S M = i, vj: S 40 = j, vk: R 9 = k) {
+      init { T[vi,vj] = 0.0f32 }
+      T[vi,vj] += A[vi,vk] * B[vk,vj]
+    }
+  }
+  for i in M, j in 40 {
+    block Y(vi: S M = i, vj: S 40 = j) {
+      Y[vi,vj] = max(0.0f32, T[vi,vj] + C[vj])
+    }
+  }
+})";
+const std::vector<std::vector<int64_t>> kRows = {{1}, {2}, {5}, {6}, {7}, {12}, {16}, {23}, {100}};
+
+const char* const kScores = R"(
+func scores[B,S](in Q: f32[B,S,5], in K: f32[B,S,5], out Y: f32[B,S,S]) {
+  alloc T: f32[B,S,S]
+  for b in B, i in S, j in S, k in 5 {
+    block T(vb: S B = b, vi: S S = i, vj: S S = j, vk: R 5 = k) {
+      init { T[vb,vi,vj] = 0.0f32 }
+      T[vb,vi,vj] += Q[vb,vi,vk] * K[vb,vj,vk]
+    }
+  }
+  for b in B, i in S, j in S {
+    block Y(vb: S B = b, vi: S S = i, vj: S S = j) {
+      Y[vb,vi,vj] = T[vb,vi,vj] * 0.5f32
+    }
+  }
+})";
+
+const char* const kSoftmax = R"(
+func softmax[M,N](in X: f32[M,N], out Y: f32[M,N]) {
+  alloc Max: f32[M]
+  alloc Sum: f32[M]
+  for i in M, j in N {
+    block Max(vi: S M = i, vj: R N = j) {
+      init { Max[vi] = -100000.0f32 }
+      Max[vi] max= X[vi,vj]
+    }
+  }
+  for i in M, j in N {
+    block Sum(vi: S M = i, vj: R N = j) {
+      init { Sum[vi] = 0.0f32 }
+      Sum[vi] += exp(X[vi,vj] - Max[vi])
+    }
+  }
+  for i in M, j in N {
+    block Y(vi: S M = i, vj: S N = j) {
+      Y[vi,vj] = exp(X[vi,vj] - Max[vi]) / Sum[vi]
+    }
+  }
+})";
+
+}  // namespace
+
+TEST_CASE("a product of symbolic rows runs in full tiles and pieces of the rest") {
+  const PrimFunc lowered = check_at(
+      kGemm,
+      {"set_scope T local", "j0 j1 = split T.j [_, 16] tail=peel", "i0 i1 = split T.i [_, 6] tail=peel",
+       "reorder T (j0 i0 k i1 j1)", "wi wj = reverse_compute_at Y T.i0", "vectorize T.j1", "vectorize Y.wj",
+       "unroll T.i1", "unroll Y.wi", "T0 = decompose_reduction T.k"},
+      kRows);
+  // No guard is in the loops of full tiles, nor of pieces.
+  int guards = 0;
+  for_each_stmt(lowered.body, [&](const Stmt& s) {
+    if (const auto* i = s.as<If>(); i && print(i->cond).find("_rows") == std::string::npos) ++guards;
+  });
+  CHECK(guards == 0);
+}
+
+TEST_CASE("steps hold for all sizes") {
+  check_at(kGemm, {"compute_at T Y.i"}, kRows);
+  check_at(kGemm,
+           {"Z = cache_write Y global", "i0 i1 = split Y.i [_, 4]", "wi wj = reverse_compute_at Z Y.i0"},
+           kRows);
+  check_at(kGemm,
+           {"AS = cache_read T A global", "i0 i1 = split T.i [_, 8] tail=mask", "compute_at AS T.i0",
+            "parallel T.i0"},
+           kRows);
+  check_at(kGemm, {"wi wj = reverse_compute_at Y T.j"}, kRows);
+  check_at(kGemm, {"transform_layout T (i, j) -> (i/8, j, i%8)", "vectorize Y.j", "parallel Y.i"}, kRows);
+  check_at(kGemm, {"reverse_compute_inline Y"}, {});
+}
+
+TEST_CASE("tiles of two symbolic sizes") {
+  const std::vector<std::vector<int64_t>> sizes = {{1, 1}, {2, 3}, {1, 7}, {3, 8}, {2, 17}, {1, 40}};
+  check_at(kScores,
+           {"set_scope T local", "j0 j1 = split T.j [_, 16] tail=peel", "i0 i1 = split T.i [_, 4] tail=peel",
+            "reorder T (b i0 j0 k i1 j1)", "wb wi wj = reverse_compute_at Y T.j0", "vectorize T.j1",
+            "vectorize Y.wj", "unroll T.i1", "unroll Y.wi", "T0 = decompose_reduction T.k", "parallel T.b"},
+           sizes);
+  check_at(kScores, {"vectorize Y.j", "wj = compute_at T Y.i", "parallel Y.b"}, sizes);
+}
+
+TEST_CASE("loops over symbolic sizes become vectors, and a masked one") {
+  check_at(kSoftmax,
+           {"compute_at Sum Y.i", "compute_at Max Y.i", "Sum0 = decompose_reduction Sum.j",
+            "Max0 = decompose_reduction Max.j", "vectorize Sum.j", "vectorize Max.j", "vectorize Y.j",
+            "parallel Y.i"},
+           {{1, 1}, {2, 15}, {3, 16}, {1, 17}, {2, 63}, {2, 64}, {1, 130}});
+}
