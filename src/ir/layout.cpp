@@ -120,9 +120,10 @@ std::vector<Expr> physical_extents(const BufferDecl& decl) {
     facts.set(map.vars[d], {0, as_int(decl.shape[d]).value_or(Interval::kMax) - 1});
     last[map.vars[d]] = decl.shape[d] - 1;
   }
+  constexpr int64_t kLargest = int64_t{1} << 40;  // of a dimension that no symbolic size makes larger
   for (const Expr& e : map.exprs) {
     const Interval r = range_of(simplify(e, facts), facts);
-    if (r.hi < Interval::kMax / 2) {
+    if (r.hi < kLargest) {
       out.emplace_back(r.hi + 1);
       continue;
     }
