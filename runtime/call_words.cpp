@@ -37,7 +37,8 @@ std::vector<int64_t> call_words(const Plan& plan) {
     starts.push_back(static_cast<int64_t>(words.size()));
     words.push_back(static_cast<int64_t>(call.args.size()) << 32 | static_cast<uint32_t>(call.kernel));
     for (const Place& p : call.args) words.push_back(p.at << NESTOR_REGION_BITS | region_number(p.region));
-    if (call.kernel < 0 && call.kernel != kCheck) words.push_back(call.bytes_at < 0 ? call.bytes : -1 - call.bytes_at);
+    if (call.kernel < 0 && call.kernel != kCheck)
+      words.push_back(call.bytes_at < 0 ? call.bytes : -1 - call.bytes_at);
     if (call.kernel > kSkip || call.kernel >= 0) continue;
     targets.emplace_back(words.size(), call.target);
     words.push_back(0);

@@ -43,7 +43,8 @@ void check_plan(const Plan& plan) {
   const int64_t limits[] = {open ? static_cast<int64_t>(plan.sizes.arena.size()) : plan.arena_bytes,
                             static_cast<int64_t>(plan.inputs.size()),
                             static_cast<int64_t>(plan.outputs.size()),
-                            plan.weights.defined() ? plan.weights.bytes() : 0, plan.sizes.numbers,
+                            plan.weights.defined() ? plan.weights.bytes() : 0,
+                            plan.sizes.numbers,
                             plan.pointers};
   for (const PlanCall& call : plan.calls) {
     NESTOR_CHECK(call.kernel >= kNext && call.kernel < static_cast<int>(plan.kernels.size()))
@@ -51,8 +52,7 @@ void check_plan(const Plan& plan) {
     check_counts(plan, call);
     for (const Place& place : call.args) {
       const int64_t limit = limits[static_cast<size_t>(place.region)];
-      const bool by_index =
-          (place.region != Region::arena || open) && place.region != Region::weights;
+      const bool by_index = (place.region != Region::arena || open) && place.region != Region::weights;
       // A zero-sized value may lie at the very end of its region.
       NESTOR_CHECK(place.at >= 0 && (by_index ? place.at < limit : place.at <= limit))
           << "call '" << call.label << "' has an argument at " << place.at << " of " << limit;

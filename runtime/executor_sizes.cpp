@@ -8,7 +8,8 @@ FittedSizes::FittedSizes(const PlanSizes& plan, KernelFn kernel) {
   NESTOR_CHECK(kernel) << "no kernel for the sizes";
   for (const PlanSymbol& s : plan.symbols) symbols_.push_back({s.what.c_str(), s.least, s.most, s.place});
   for (const PlanSizes::Check& c : plan.checks) checks_.push_back({c.what.c_str(), c.place, c.number});
-  for (const PlanSizes::Requirement& r : plan.requirements) requirements_.push_back({r.text.c_str(), r.number});
+  for (const PlanSizes::Requirement& r : plan.requirements)
+    requirements_.push_back({r.text.c_str(), r.number});
   for (const PlanSizes::InArena& v : plan.arena) arena_.push_back({v.bytes, v.first, v.last});
   const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
   plan_ = {reinterpret_cast<nestor_kernel>(kernel),

@@ -14,8 +14,8 @@ class FittedSizes {
   ~FittedSizes();
   FittedSizes(const FittedSizes&) = delete;
 
-  // True where they are others than before. Throws UserError where a size is out of bounds or sizes contradict
-  // each other. dims: of all inputs, one after another.
+  // True where they are others than before. Throws UserError where a size is out of bounds or sizes
+  // contradict each other. dims: of all inputs, one after another.
   bool fit(const std::vector<int64_t>& dims);
   const int64_t* numbers() const { return fit_->numbers; }
   const int64_t* offsets() const { return fit_->offsets; }

@@ -16,8 +16,7 @@ bool fits(const std::vector<int64_t>& given, const std::vector<int64_t>& expecte
 
 std::string list_of(const std::vector<PlanTensor>& tensors) {
   std::string out;
-  for (const PlanTensor& t : tensors)
-    out += (out.empty() ? "" : ", ") + t.name + ": " + to_string(t);
+  for (const PlanTensor& t : tensors) out += (out.empty() ? "" : ", ") + t.name + ": " + to_string(t);
   return out.empty() ? "none" : out;
 }
 
@@ -48,8 +47,8 @@ std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const 
     const Tensor& t = it->second;
     if (t.dtype() != e.dtype || !fits(t.shape(), e.shape)) {
       const char* what = t.dtype() != e.dtype ? "type" : "shape";
-      throw UserError("input '" + e.name + "' has the wrong " + what + ": the model takes " +
-                      to_string(e) + ", given is " + to_string(t.dtype(), t.shape()));
+      throw UserError("input '" + e.name + "' has the wrong " + what + ": the model takes " + to_string(e) +
+                      ", given is " + to_string(t.dtype(), t.shape()));
     }
     ordered.push_back(t);
   }

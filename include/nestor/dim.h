@@ -3,7 +3,8 @@
 //
 // Code that handles numbers handles symbolic sizes too, as far as it computes with them. Where it must have a
 // number, the conversion to int64_t throws SymbolicSize: nothing goes wrong in silence. Comparisons:
-//  - `==` says whether two sizes are equal whatever the symbols are. Sizes that aren't known to be equal count
+//  - `==` says whether two sizes are equal whatever the symbols are. Sizes that aren't known to be equal
+//  count
 //    as different, so nothing may be concluded from `!=`. `must_equal` demands equality when the model runs.
 //  - `<` and its kin are decided by ranges. What these leave open is decided as for typical sizes, and the
 //    model's runs must agree (Symbols::requirements).
@@ -104,11 +105,11 @@ template <class A, class B>
 concept DimOperands = (std::same_as<A, Dim> && (std::same_as<B, Dim> || std::integral<B>)) ||
                       (std::integral<A> && std::same_as<B, Dim>);
 
-#define NESTOR_DIM_OPERATOR(symbol, function, op)   \
-  template <class A, class B>                       \
-  requires DimOperands<A, B>                        \
-  auto operator symbol(const A& a, const B& b) {    \
-    return function(BinaryOp::op, Dim(a), Dim(b));  \
+#define NESTOR_DIM_OPERATOR(symbol, function, op)  \
+  template <class A, class B>                      \
+  requires DimOperands<A, B>                       \
+  auto operator symbol(const A& a, const B& b) {   \
+    return function(BinaryOp::op, Dim(a), Dim(b)); \
   }
 NESTOR_DIM_OPERATOR(+, combine, add)
 NESTOR_DIM_OPERATOR(-, combine, sub)

@@ -123,7 +123,7 @@ struct OpenSize {
 std::optional<OpenSize> parse_open_size(const std::string& what, const std::string& text);
 
 struct BuildOptions {
-  std::map<std::string, int64_t> dims;  // values of symbolic dimensions by name, or by `input.axis`
+  std::map<std::string, int64_t> dims;        // values of symbolic dimensions by name, or by `input.axis`
   std::map<std::string, OpenSize> open = {};  // those that stay symbolic, likewise
   bool symbolic = false;                      // so do all that are given no value
   EvaluateFn evaluate = {};  // of small constant nodes, which shapes depend on; default: the interpreter

@@ -54,6 +54,7 @@ class GraphOracle {
 struct CompileOptions;
 struct Source;
 // load() of a model file or an operator, which is read once for both. No oracle where runs decide sizes.
-std::pair<Source, std::optional<GraphOracle>> load_with_oracle(const std::string& spec, const CompileOptions& options);
+std::pair<Source, std::optional<GraphOracle>> load_with_oracle(const std::string& spec,
+                                                               const CompileOptions& options);
 
 }  // namespace nestor

@@ -171,7 +171,7 @@ enum class InputKind : uint8_t { none, immediate, parameter };  // none: omitted
 InputKind input_kind(const OpDef& op, const OpContext& ctx, int i);
 BuildTensor immediate(const Tensor& one_element);
 BuildTensor immediate(const OpContext& ctx, int i);  // of input i, which is of that kind
-std::string param_name(const OpDef& op, int i);  // "W"
+std::string param_name(const OpDef& op, int i);      // "W"
 
 // One node as a function of its own, unfused: parameters are the inputs of kind `parameter`, then the outputs
 // (named Y). `args` receives the graph values in that order. Infers nothing: the graph's types must stand.

@@ -48,8 +48,8 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// A size that a model leaves open, and where it is read. A "place" is an index into the inputs' dimensions, of
-// all inputs one after another; a "number" is one into what `kernel` computes.
+// A size that a model leaves open, and where it is read. A "place" is an index into the inputs' dimensions,
+// of all inputs one after another; a "number" is one into what `kernel` computes.
 struct PlanSymbol {
   std::string name, what;  // "seq", "dimension 1 of input 'x' (seq)"
   int64_t least = 1, most = 0, place = 0;
@@ -130,7 +130,7 @@ struct Plan {
   int64_t workspace_bytes = 0;  // scratch of the hungriest kernel at `threads`
   int64_t pointers = 0;         // moving ones
   int threads = 1;
-  Tensor weights;  // u8, all constants packed as the kernels want them; each at a multiple of kAlignment
+  Tensor weights;   // u8, all constants packed as the kernels want them; each at a multiple of kAlignment
   PlanSizes sizes;  // where some are open; then arena_bytes and workspace_bytes are 0
 };
 
@@ -237,7 +237,7 @@ class Executor : public Runnable {
   std::atomic_flag running_;
   Tensor arena_, workspace_;
   std::unique_ptr<FittedSizes> sizes_;  // null: all are known
-  nestor_pool* pool_ = nullptr;  // null: serial
+  nestor_pool* pool_ = nullptr;         // null: serial
   bool timing_ = false;
   std::vector<int64_t> call_ns_, call_runs_;
   std::vector<void*> moving_;

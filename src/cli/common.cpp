@@ -154,8 +154,8 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given, 
   read_model_values(o, c.build);
   const bool cpu = c.target.kind == TargetKind::cpu;
   if (!cpu && !c.build.open.empty())
-    throw UserError(Diagnostic{"--dim " + c.build.open.begin()->first + " leaves a size open, which code for " +
-                                   c.target.name + " can't",
+    throw UserError(Diagnostic{"--dim " + c.build.open.begin()->first +
+                                   " leaves a size open, which code for " + c.target.name + " can't",
                                {},
                                {"code for CPUs can"},
                                "--dim " + c.build.open.begin()->first + "=8"});
@@ -209,17 +209,19 @@ std::vector<int64_t> shape_of(const PlanTensor& t, const TensorSource* source, c
     bool fits = file.size() == t.shape.size();
     for (size_t d = 0; fits && d < file.size(); ++d) fits = t.shape[d] == kOpenSize || t.shape[d] == file[d];
     if (fits) return file;
-    throw UserError("--input " + t.name + " is " + to_string(t.dtype, file) + ", the model takes " + to_string(t));
+    throw UserError("--input " + t.name + " is " + to_string(t.dtype, file) + ", the model takes " +
+                    to_string(t));
   }
   std::vector<int64_t> out = t.shape;
   for (size_t d = 0; d < out.size(); ++d) {
     if (out[d] != kOpenSize) continue;
     const auto it = sizes.find(t.symbols[d]);
     if (it == sizes.end())
-      throw UserError(Diagnostic{"the size " + t.symbols[d] + " of input '" + t.name + "' is open: " + to_string(t),
-                                 {},
-                                 {},
-                                 "--dim " + t.symbols[d] + "=8, or a file for the input"});
+      throw UserError(
+          Diagnostic{"the size " + t.symbols[d] + " of input '" + t.name + "' is open: " + to_string(t),
+                     {},
+                     {},
+                     "--dim " + t.symbols[d] + "=8, or a file for the input"});
     out[d] = it->second;
   }
   return out;

@@ -1,7 +1,7 @@
 // The code of an artifact: the module of the kernels, with a few more functions. NAME_run follows the plan,
 // as straight-line code or, if there are many calls or jumps among them, by a table of them. NAME_create and
-// NAME_destroy call the runtime (runtime/artifact_rt.c, linked in as bitcode), and nestor_model_v2 returns the
-// description.
+// NAME_destroy call the runtime (runtime/artifact_rt.c, linked in as bitcode), and nestor_model_v2 returns
+// the description.
 
 #include "nestor/artifact.h"
 
@@ -71,7 +71,8 @@ class ArtifactModule : public ArtifactWriter {
     if (all.empty()) return llvm::ConstantPointerNull::get(b_.getPtrTy());
     return data(name, llvm::ConstantArray::get(llvm::ArrayType::get(all[0]->getType(), all.size()), all));
   }
-  llvm::Constant* record(const std::string& said, const std::string& name, const std::vector<int64_t>& numbers) {
+  llvm::Constant* record(const std::string& said, const std::string& name,
+                         const std::vector<int64_t>& numbers) {
     std::vector<llvm::Constant*> fields;
     if (!name.empty()) fields.push_back(text(said, name));
     for (const int64_t n : numbers) fields.push_back(b_.getInt64(static_cast<uint64_t>(n)));

@@ -57,9 +57,8 @@ std::string members(const std::vector<PlanTensor>& tensors, const std::string& n
   std::string out;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const PlanTensor& t = tensors[i];
-    out +=
-        fmt::format("  {}{}* {}; /* {}{} */\n", qualifier, c_type(t.dtype), names[i],
-                    to_string(t), names[i] == t.name ? "" : ", '" + in_comment(t.name) + "'");
+    out += fmt::format("  {}{}* {}; /* {}{} */\n", qualifier, c_type(t.dtype), names[i], to_string(t),
+                       names[i] == t.name ? "" : ", '" + in_comment(t.name) + "'");
   }
   return out.empty() ? "  void* none;\n" : out;
 }
@@ -85,7 +84,8 @@ std::string shape_members(const std::vector<PlanTensor>& tensors, const std::str
   std::string out;
   for (size_t i = 0; i < tensors.size(); ++i)
     if (!tensors[i].shape.empty())
-      out += fmt::format("  int64_t {}[{}]; /* {} */\n", names[i], tensors[i].shape.size(), to_string(tensors[i]));
+      out += fmt::format("  int64_t {}[{}]; /* {} */\n", names[i], tensors[i].shape.size(),
+                         to_string(tensors[i]));
   return out.empty() ? "  int64_t none[1];\n" : out;
 }
 

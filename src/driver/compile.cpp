@@ -106,12 +106,12 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
 
 CompiledModel compile_model(Source source, const CompileOptions& options) {
   CompiledModel model = partition_model(std::move(source), options);
-  for (const PrimFunc& f : model.partition.funcs) model.funcs.push_back(compile_function(f, options, model.partition.typical));
-  model.plan =
-      options.target.kind == TargetKind::cpu
-          ? build_plan(model.graph, model.partition, model.funcs, options.threads, options.keep_constants,
-                       &model.size_function)
-          : build_device_plan(model.graph, model.partition, model.funcs, options.keep_constants);
+  for (const PrimFunc& f : model.partition.funcs)
+    model.funcs.push_back(compile_function(f, options, model.partition.typical));
+  model.plan = options.target.kind == TargetKind::cpu
+                   ? build_plan(model.graph, model.partition, model.funcs, options.threads,
+                                options.keep_constants, &model.size_function)
+                   : build_device_plan(model.graph, model.partition, model.funcs, options.keep_constants);
   return model;
 }
 

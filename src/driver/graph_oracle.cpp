@@ -86,7 +86,8 @@ std::vector<GraphOracle::Check> GraphOracle::check(const NamedTensors& inputs, c
   return checks;
 }
 
-std::pair<Source, std::optional<GraphOracle>> load_with_oracle(const std::string& spec, const CompileOptions& options) {
+std::pair<Source, std::optional<GraphOracle>> load_with_oracle(const std::string& spec,
+                                                               const CompileOptions& options) {
   const Model model = model_of(spec, options);
   BuildOptions again = build_options(options);
   Source source{build_graph(model, again), std::nullopt};

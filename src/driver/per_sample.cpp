@@ -28,7 +28,8 @@ class SamplesApart : public Walker {
     for (const auto& [buffer, decl] : declarations(f)) {
       const bool sampled = !decl.shape.empty() && is_var(decl.shape[0], samples);
       if (sampled) sampled_.insert(buffer);
-      for (size_t d = sampled ? 1 : 0; d < decl.shape.size(); ++d) apart_ = apart_ && !uses_var(decl.shape[d], samples);
+      for (size_t d = sampled ? 1 : 0; d < decl.shape.size(); ++d)
+        apart_ = apart_ && !uses_var(decl.shape[d], samples);
       if (!sampled)
         if (const Param* p = find_param(f, buffer); p && p->role == Role::out) apart_ = false;
     }
@@ -42,7 +43,8 @@ class SamplesApart : public Walker {
       own_ = nullptr;
       for (const IterVar& i : block->iters) {
         if (!uses_var(i.extent, samples_)) continue;
-        apart_ = apart_ && !own_ && is_var(i.extent, samples_) && i.kind == IterKind::spatial && i.binding.as<VarRef>();
+        apart_ = apart_ && !own_ && is_var(i.extent, samples_) && i.kind == IterKind::spatial &&
+                 i.binding.as<VarRef>();
         own_ = i.var;
       }
     }
@@ -87,20 +89,22 @@ class Shift : public Rewriter {
     const Expr out = children(e);
     const auto* load = out.as<Load>();
     const auto it = load ? by.find(load->buffer) : by.end();
-    return it == by.end() ? out : make::load(load->buffer, {shifted(load->indices.at(0), it->second)}, load->mask);
+    return it == by.end() ? out
+                          : make::load(load->buffer, {shifted(load->indices.at(0), it->second)}, load->mask);
   }
   Stmt stmt(const Stmt& s) override {
     const Stmt out = children(s);
     const auto* store = out.as<Store>();
     const auto it = store ? by.find(store->buffer) : by.end();
     return it == by.end() ? out
-                          : make::store(store->buffer, {shifted(store->indices.at(0), it->second)}, store->value,
-                                        store->mask, store->streaming);
+                          : make::store(store->buffer, {shifted(store->indices.at(0), it->second)},
+                                        store->value, store->mask, store->streaming);
   }
 
  private:
   static Expr shifted(const Expr& index, const Expr& by) {
-    if (const auto* ramp = index.as<Ramp>()) return make::ramp(ramp->base + by, ramp->stride, index.type().lanes);
+    if (const auto* ramp = index.as<Ramp>())
+      return make::ramp(ramp->base + by, ramp->stride, index.type().lanes);
     if (const auto* all = index.as<Broadcast>()) return make::broadcast(all->a + by, index.type().lanes);
     return index + make::broadcast(by, index.type().lanes);
   }

@@ -16,8 +16,8 @@
 #include "nestor/index_checks.h"
 #include "nestor/layout.h"
 #include "nestor/print.h"
-#include "src/driver/count_flops.h"
 #include "nestor/walk.h"
+#include "src/driver/count_flops.h"
 #include "src/driver/device_plan.h"
 #include "src/driver/plan_control.h"
 #include "src/driver/size_table.h"
@@ -169,10 +169,8 @@ class PlanBuilder {
       const KernelCall& call = partition_.calls[step];
       const int at = static_cast<int>(step);
       if (call.control && sizes_)
-        throw UserError(Diagnostic{"a loop or a branch that runs decide needs known sizes",
-                                   {},
-                                   {},
-                                   graph_.symbols->hint_for_all()});
+        throw UserError(Diagnostic{
+            "a loop or a branch that runs decide needs known sizes", {}, {}, graph_.symbols->hint_for_all()});
       if (call.control) control_->visit(at);
       for (size_t i = 0; i < call.args.size(); ++i)
         if (func(call).params[i].role != Role::out)

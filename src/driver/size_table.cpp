@@ -21,8 +21,8 @@ SizeTable::SizeTable(std::shared_ptr<const Symbols> symbols) : symbols_(std::mov
 }
 
 int SizeTable::add(const Expr& number) {
-  const auto same = std::find_if(numbers_.begin(), numbers_.end(),
-                                 [&](const Expr& e) { return same_expr(e, number); });
+  const auto same =
+      std::find_if(numbers_.begin(), numbers_.end(), [&](const Expr& e) { return same_expr(e, number); });
   if (same != numbers_.end()) return static_cast<int>(same - numbers_.begin());
   return add_list({number});
 }
@@ -45,7 +45,8 @@ void SizeTable::require_bytes(const Dims& shape, DType dtype, const std::string&
   Expr bytes = make::float_imm(static_cast<double>(bytes_of(dtype)), kF64);
   for (const Dim& d : shape) bytes = make::binary(BinaryOp::mul, bytes, make::cast(kF64, d.expr()));
   const Expr most = make::float_imm(static_cast<double>(kMostBytes), kF64);
-  require(make::binary(BinaryOp::le, bytes, most), "`" + name + "` would be " + to_string(dtype, shape) + ", which is too large");
+  require(make::binary(BinaryOp::le, bytes, most),
+          "`" + name + "` would be " + to_string(dtype, shape) + ", which is too large");
 }
 
 PrimFunc SizeTable::function(const std::string& name) const {

@@ -16,7 +16,7 @@ class SizeTable {
  public:
   explicit SizeTable(std::shared_ptr<const Symbols> symbols);
 
-  int add(const Expr& number);  // over the symbols; its index
+  int add(const Expr& number);                     // over the symbols; its index
   int add_list(const std::vector<Expr>& numbers);  // that of the first of them, which stand in a row
   void require(const Expr& condition, const std::string& text);
   // That a tensor's size can be computed and has memory.

@@ -222,7 +222,8 @@ void Builder::check_declared() {
     if (!v->ranked) continue;
     bool equal = v->shape.size() == type.shape.size();
     for (size_t d = 0; equal && d < v->shape.size(); ++d)
-      if (const auto size = inputs_.size_of(v->shape[d])) equal = type.shape[d] == *size || !type.shape[d].known();
+      if (const auto size = inputs_.size_of(v->shape[d]))
+        equal = type.shape[d] == *size || !type.shape[d].known();
     if (!equal)
       disagree_.push_back(
           fmt::format("`{}` is declared with {}, it is {}", name, declared_shape(*v), to_string(type)));

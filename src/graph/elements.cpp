@@ -34,7 +34,10 @@ class Run : public Rewriter {
   void run(const Stmt& s) {
     if (++steps_ > kMostSteps) throw Undecided{};
     match(
-        s, [&](const Seq& seq) { std::for_each(seq.stmts.begin(), seq.stmts.end(), [&](const Stmt& x) { run(x); }); },
+        s,
+        [&](const Seq& seq) {
+          std::for_each(seq.stmts.begin(), seq.stmts.end(), [&](const Stmt& x) { run(x); });
+        },
         [&](const For& loop) {
           const int64_t extent = number(loop.extent);
           for (int64_t i = 0; i < extent; ++i) {

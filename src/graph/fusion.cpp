@@ -232,8 +232,8 @@ class Fuser {
   }
   bool transposes(int i) const { return g_.nodes[at(i)].domain.empty() && g_.nodes[at(i)].op == "Transpose"; }
   static bool same_batch(const Dims& a, const Dims& b) {
-    return a.size() == b.size() && std::equal(a.begin(), a.end() - 2, b.begin(),
-                                              [](const Dim& x, const Dim& y) { return x == y; });
+    return a.size() == b.size() &&
+           std::equal(a.begin(), a.end() - 2, b.begin(), [](const Dim& x, const Dim& y) { return x == y; });
   }
 
   bool is_matmul(int i) const {

@@ -23,7 +23,6 @@ namespace nestor {
 
 namespace {
 
-
 // A DequantizeLinear of 8 bits: its inputs.
 struct Quantized {
   ValueId bytes, scale, zero = -1;

@@ -21,13 +21,16 @@ std::optional<OpenSize> parse_open_size(const std::string& what, const std::stri
   const size_t dots = range.find("..");
   if (dots == std::string::npos && usual == std::string::npos) return std::nullopt;
   bool good = dots != std::string::npos || range.empty();
-  if (usual != std::string::npos) good = good && read_number(std::string_view(text).substr(usual + 1), out.typical);
+  if (usual != std::string::npos)
+    good = good && read_number(std::string_view(text).substr(usual + 1), out.typical);
   if (good && dots != std::string::npos) {
     if (dots > 0) good = read_number(range.substr(0, dots), out.least);
     if (good && dots + 2 < range.size()) good = read_number(range.substr(dots + 2), out.most);
   }
-  const bool ordered = out.least >= 0 && out.least <= out.most && out.most <= Symbols::kMost && out.typical >= 0;
-  if (good && ordered && (usual == std::string::npos || (out.typical >= out.least && out.typical <= out.most)))
+  const bool ordered =
+      out.least >= 0 && out.least <= out.most && out.most <= Symbols::kMost && out.typical >= 0;
+  if (good && ordered &&
+      (usual == std::string::npos || (out.typical >= out.least && out.typical <= out.most)))
     return out;
   throw UserError(Diagnostic{what + " is \"" + text + "\", which says no sizes",
                              {},

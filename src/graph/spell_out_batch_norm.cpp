@@ -22,8 +22,8 @@ class BatchNormSpeller : Expansion {
     std::vector<int64_t> channels_first(shape.size());
     for (size_t d = 0; d < shape.size(); ++d) channels_first[d] = static_cast<int64_t>(d);
     std::swap(channels_first[0], channels_first[1]);
-    const ValueId rows = reshaped(transposed(x, channels_first),
-                                  {1, shape[1], product(shape) / max(shape[1], 1)});
+    const ValueId rows =
+        reshaped(transposed(x, channels_first), {1, shape[1], product(shape) / max(shape[1], 1)});
     const double epsilon = OpContext(g_, n_).get_float("epsilon", 1e-5);
     const ValueId y =
         add("InstanceNormalization", {rows, n_.inputs[1], n_.inputs[2]}, {{"epsilon", epsilon}});

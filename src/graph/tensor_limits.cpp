@@ -17,7 +17,8 @@ std::string refusal_of(const TensorType& t) {
   for (const Dim& d : t.shape) {
     if (d < 0) return fmt::format("has the negative dimension {}", to_string(d));
     // What symbols add up to is checked when the model runs.
-    overflow |= __builtin_mul_overflow(bytes, std::max<int64_t>(d.known() ? static_cast<int64_t>(d) : 1, 1), &bytes);
+    overflow |=
+        __builtin_mul_overflow(bytes, std::max<int64_t>(d.known() ? static_cast<int64_t>(d) : 1, 1), &bytes);
   }
   return overflow || bytes > kMostBytes ? "is too large: " + to_string(t) : "";
 }

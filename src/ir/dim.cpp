@@ -113,10 +113,11 @@ Dim::Dim(Expr value, std::shared_ptr<Symbols> symbols) {
 
 Dim::operator int64_t() const {
   if (known()) return number_;
-  throw SymbolicSize(Diagnostic{"the size " + to_string(*this) + " is known only at run time, but a number is needed",
-                                {},
-                                {},
-                                symbols_->hint(value_)});
+  throw SymbolicSize(
+      Diagnostic{"the size " + to_string(*this) + " is known only at run time, but a number is needed",
+                 {},
+                 {},
+                 symbols_->hint(value_)});
 }
 
 int64_t Dim::typical() const {
@@ -156,7 +157,8 @@ bool must_equal(const Dim& a, const Dim& b, const std::string& why) {
 bool add_overflows(const Dim& a, const Dim& b, Dim& sum) {
   int64_t number = 0;
   const bool known = a.known() && b.known();
-  const bool overflows = known && __builtin_add_overflow(static_cast<int64_t>(a), static_cast<int64_t>(b), &number);
+  const bool overflows =
+      known && __builtin_add_overflow(static_cast<int64_t>(a), static_cast<int64_t>(b), &number);
   sum = known ? Dim(number) : a + b;
   return overflows;
 }
@@ -164,7 +166,8 @@ bool add_overflows(const Dim& a, const Dim& b, Dim& sum) {
 bool mul_overflows(const Dim& a, const Dim& b, Dim& product) {
   int64_t number = 0;
   const bool known = a.known() && b.known();
-  const bool overflows = known && __builtin_mul_overflow(static_cast<int64_t>(a), static_cast<int64_t>(b), &number);
+  const bool overflows =
+      known && __builtin_mul_overflow(static_cast<int64_t>(a), static_cast<int64_t>(b), &number);
   product = known ? Dim(number) : a * b;
   return overflows;
 }
@@ -182,7 +185,8 @@ Dim Symbols::add(const std::string& name, int64_t least, int64_t most, int64_t t
 }
 
 const Symbol* Symbols::find(const std::string& name) const {
-  const auto it = std::find_if(all_.begin(), all_.end(), [&](const Symbol& s) { return s.var->name == name; });
+  const auto it =
+      std::find_if(all_.begin(), all_.end(), [&](const Symbol& s) { return s.var->name == name; });
   return it == all_.end() ? nullptr : &*it;
 }
 
@@ -226,11 +230,11 @@ bool Symbols::decide(const Expr& condition) {
   const Expr opposed = logical_not(c);
   if (can_prove(opposed, facts_)) return false;
   if (closed_)
-    throw SymbolicSize(
-        Diagnostic{"whether " + print(c) + " holds is known only at run time, but it decides what is compiled",
-                   {},
-                   {},
-                   hint(c)});
+    throw SymbolicSize(Diagnostic{
+        "whether " + print(c) + " holds is known only at run time, but it decides what is compiled",
+        {},
+        {},
+        hint(c)});
   VarMap values;
   for (const Symbol& s : all_) values[s.var] = Expr(s.typical);
   const auto typical = as_int(simplify(substitute(c, values)));
@@ -247,7 +251,8 @@ bool Symbols::require(const Expr& condition, const std::string& why) {
   if (can_prove(c, facts_)) return true;
   if (can_prove(logical_not(c), facts_)) return false;
   if (closed_)
-    throw SymbolicSize(Diagnostic{"whether " + print(c) + " holds is known only at run time", {}, {}, hint(c)});
+    throw SymbolicSize(
+        Diagnostic{"whether " + print(c) + " holds is known only at run time", {}, {}, hint(c)});
   requirements_.push_back({c, why});
   facts_.assume(c);
   const auto* equality = c.as<Binary>();
@@ -255,7 +260,8 @@ bool Symbols::require(const Expr& condition, const std::string& why) {
   // The later symbol is put as the earlier ones say.
   for (size_t s = all_.size(); s-- > 0;) {
     const Var& var = all_[s].var;
-    for (const auto& [one, other] : {std::pair(equality->a, equality->b), std::pair(equality->b, equality->a)})
+    for (const auto& [one, other] :
+         {std::pair(equality->a, equality->b), std::pair(equality->b, equality->a)})
       if (const auto* ref = one.as<VarRef>(); ref && ref->var == var && !uses_var(other, var)) {
         equal_.emplace_back(var, other);
         return true;

@@ -46,17 +46,18 @@ Col2ImShape col2im_shape(const OpContext& ctx) {
     const int64_t reach = extent_of(ctx, block[d], dilations[d], d);
     const Dim padded = image[d] + pads[d] + pads[d + rank];
     if (image[d] < 1 || padded < reach)
-      ctx.fail("blocks of " + std::to_string(reach) + " elements don't fit into the " +
-               to_string(padded) + " of the padded image (spatial dimension " + std::to_string(d) + ")");
+      ctx.fail("blocks of " + std::to_string(reach) + " elements don't fit into the " + to_string(padded) +
+               " of the padded image (spatial dimension " + std::to_string(d) + ")");
     const Dim count = (padded - reach) / strides[d] + 1;
-    if (mul_overflows(blocks, count, blocks) || __builtin_mul_overflow(s.taps, static_cast<int64_t>(block[d]), &s.taps))
+    if (mul_overflows(blocks, count, blocks) ||
+        __builtin_mul_overflow(s.taps, static_cast<int64_t>(block[d]), &s.taps))
       ctx.fail("there are too many blocks, or they have too many elements");
     s.at.push_back({count, block[d], strides[d], dilations[d], pads[d], image[d]});
   }
   if (!must_equal(x[1] % s.taps, 0, "columns hold whole blocks") || !must_equal(x[2], blocks))
     ctx.fail("the input is " + to_string(ctx.input(0)) + "; blocks have " + std::to_string(s.taps) +
-             " elements, which must divide its second dimension, and the image is of " +
-             to_string(blocks) + " blocks, which must be its third");
+             " elements, which must divide its second dimension, and the image is of " + to_string(blocks) +
+             " blocks, which must be its third");
   s.channels = x[1] / s.taps;
   return s;
 }

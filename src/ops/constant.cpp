@@ -232,15 +232,16 @@ void register_constant(Rows& rows) {
            },
        .static_inputs = {0},
        .fold = [size](const OpContext& ctx) { return tensor_of(DType::i64, Dims{size(ctx)}, {}); }});
-  rows.push_back({.name = "Sizes",
-                  .domain = "nestor",
-                  .min_inputs = 1,
-                  .max_inputs = 1,
-                  .pattern = Pattern::injective,
-                  .infer = [](const OpContext& ctx) -> std::vector<TensorType> { return {ctx.input(0)}; },
-                  .build = build_sizes,
-                  .static_inputs = {0},
-                  .note = "what a model computes from sizes, as a tensor; made by the compiler, not by models"});
+  rows.push_back(
+      {.name = "Sizes",
+       .domain = "nestor",
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .pattern = Pattern::injective,
+       .infer = [](const OpContext& ctx) -> std::vector<TensorType> { return {ctx.input(0)}; },
+       .build = build_sizes,
+       .static_inputs = {0},
+       .note = "what a model computes from sizes, as a tensor; made by the compiler, not by models"});
   rows.push_back({.name = "Range",
                   .since = 11,
                   .min_inputs = 3,

@@ -103,7 +103,8 @@ class ClassNest {
   // for.
   bool rows_fill_better(int64_t lanes) const {
     constexpr double kBetter = 1.5;
-    const int64_t row = std::max<int64_t>(1, s_.output.back().typical() / s_.stride.back());  // of most residues
+    const int64_t row =
+        std::max<int64_t>(1, s_.output.back().typical() / s_.stride.back());  // of most residues
     if (!s_.filters_first) return true;
     if (s_.filters == s_.group) return row >= lanes;
     const double rows = static_cast<double>(row) / static_cast<double>(ceil_div(row, lanes) * lanes);

@@ -15,7 +15,7 @@ struct Einsum {
   std::string result;
   std::map<char, Dim> extents;
 
-  Dims shape() const;  // of the result
+  Dims shape() const;          // of the result
   std::string summed() const;  // letters that the result doesn't have, in the order in which they come
 };
 

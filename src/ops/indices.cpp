@@ -8,8 +8,8 @@ namespace {
 
 void check_index(const OpContext& ctx, int64_t index, const Dim& extent) {
   if (index < -extent || index >= extent)
-    ctx.fail("index " + std::to_string(index) + " is outside [" + to_string(-extent) + ", " + to_string(extent) +
-             ")");
+    ctx.fail("index " + std::to_string(index) + " is outside [" + to_string(-extent) + ", " +
+             to_string(extent) + ")");
 }
 
 }  // namespace
@@ -38,7 +38,8 @@ void check_elements(const OpContext& ctx) {
 }
 
 Expr position(const Expr& index, const Dim& extent) {
-  if (const auto constant = as_int(index)) return *constant < 0 ? (*constant + extent).expr() : Expr(*constant);
+  if (const auto constant = as_int(index))
+    return *constant < 0 ? (*constant + extent).expr() : Expr(*constant);
   const Expr i = make::cast({DType::i64, 1}, index);
   const Expr from_start = make::select(lt(i, 0), i + extent.expr(), i);
   return min(max(from_start, 0), max(extent - 1, 0).expr());

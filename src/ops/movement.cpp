@@ -99,8 +99,7 @@ Dims split_sizes(const OpContext& ctx, const Dim& extent) {
     const int64_t pieces = opset >= 18 ? ctx.get_int("num_outputs", outputs) : outputs;
     if (pieces != outputs) ctx.fail(fmt::format("`num_outputs` is {}, there are {}", pieces, outputs));
     if (pieces < 1 || (opset < 18 && extent % pieces != 0))
-      ctx.fail("an extent of " + to_string(extent) + " isn't split evenly into " +
-               std::to_string(pieces));
+      ctx.fail("an extent of " + to_string(extent) + " isn't split evenly into " + std::to_string(pieces));
     const Dim size = ceil_div(extent, pieces);
     for (int64_t k = 0; k < pieces; ++k) sizes.push_back(min(max(extent - size * k, 0), size));
   }
@@ -109,7 +108,8 @@ Dims split_sizes(const OpContext& ctx, const Dim& extent) {
              " outputs");
   for (const Dim& s : sizes)
     if (s < 0 || s > extent)
-      ctx.fail(fmt::format("a piece has the size {}, along an extent of {}", to_string(s), to_string(extent)));
+      ctx.fail(
+          fmt::format("a piece has the size {}, along an extent of {}", to_string(s), to_string(extent)));
   if (!must_equal(std::accumulate(sizes.begin(), sizes.end(), Dim(0)), extent))
     ctx.fail("the sizes of the pieces don't add up to the extent " + to_string(extent));
   return sizes;
@@ -189,7 +189,9 @@ std::vector<SliceRange> slice_ranges(const OpContext& ctx) {
       continue;
     }
     const int64_t count =
-        span <= 0 ? 0 : static_cast<int64_t>((static_cast<uint64_t>(static_cast<int64_t>(span)) - 1) / magnitude) + 1;
+        span <= 0
+            ? 0
+            : static_cast<int64_t>((static_cast<uint64_t>(static_cast<int64_t>(span)) - 1) / magnitude) + 1;
     out[static_cast<size_t>(axes[k])] = {start, step, count};
   }
   return out;
@@ -234,8 +236,7 @@ std::vector<TensorType> infer_tile(const OpContext& ctx) {
     ctx.fail("`repeats` has " + std::to_string(repeats.size()) + " entries for " + to_string(out));
   for (size_t d = 0; d < repeats.size(); ++d) {
     if (repeats[d] < 0) ctx.fail("`repeats` has the negative entry " + to_string(repeats[d]));
-    if (mul_overflows(out.shape[d], repeats[d], out.shape[d]))
-      ctx.fail("the result's size overflows");
+    if (mul_overflows(out.shape[d], repeats[d], out.shape[d])) ctx.fail("the result's size overflows");
   }
   return {out};
 }

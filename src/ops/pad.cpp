@@ -55,7 +55,8 @@ std::vector<TensorType> infer(const OpContext& ctx) {
   TensorType out = ctx.input(0);
   for (size_t d = 0; d < out.shape.size(); ++d) {
     Dim extent = 0;
-    if (add_overflows(p.begin[d], p.end[d], extent) || add_overflows(extent, out.shape[d], extent) || extent < 0)
+    if (add_overflows(p.begin[d], p.end[d], extent) || add_overflows(extent, out.shape[d], extent) ||
+        extent < 0)
       ctx.fail("axis " + std::to_string(d) + " of " + to_string(out) +
                " gets a negative or overflowing extent");
     out.shape[d] = extent;

@@ -71,8 +71,9 @@ size_t column_axis(const MatMulShape& s) {
 // Per row or column they are vectors, or have the operand's dimensions, the one that is summed over being 1.
 void check_matmul_parameters(const OpContext& ctx, const MatMulShape& s, const std::vector<int>& of_a,
                              const std::vector<int>& of_b) {
-  for (const auto& [inputs, count, batch, rows] : {std::tuple{of_a, s.vector_a ? Dim(1) : s.m, s.batch_a, true},
-                                                   std::tuple{of_b, s.vector_b ? Dim(1) : s.n, s.batch_b, false}})
+  for (const auto& [inputs, count, batch, rows] :
+       {std::tuple{of_a, s.vector_a ? Dim(1) : s.m, s.batch_a, true},
+        std::tuple{of_b, s.vector_b ? Dim(1) : s.n, s.batch_b, false}})
     for (const int i : inputs) {
       if (!ctx.has_input(i)) continue;
       const Dims &got = ctx.input(i).shape, one_each = rows ? Dims{count, 1} : Dims{1, count};

@@ -142,9 +142,11 @@ RecurrentShape recurrent_shape(const OpContext& ctx) {
   const Dim& steps = x[s.batch_first ? 1 : 0];
   if (!steps.known())
     ctx.fail(fmt::format("the sequence has {} steps, which must be known at compile time, since the code is "
-                         "unrolled", to_string(steps)),
-             steps.expr().as<VarRef>() ? fmt::format("--dim {}=...", to_string(steps))
-                                       : "give the dimensions that it is computed from values: --dim NAME=...");
+                         "unrolled",
+                         to_string(steps)),
+             steps.expr().as<VarRef>()
+                 ? fmt::format("--dim {}=...", to_string(steps))
+                 : "give the dimensions that it is computed from values: --dim NAME=...");
   s.steps = steps;
   s.batch = x[s.batch_first ? 0 : 1];
   s.size = x[2];

@@ -87,7 +87,8 @@ std::vector<TensorType> infer_reshape(const OpContext& ctx) {
       ctx.fail("can't reshape " + describe() + ": " + to_string(size) + " elements don't divide");
     shape[static_cast<size_t>(open)] = left / divisor;
   } else if (!must_equal(product(others), product(rest), "a Reshape keeps the number of elements")) {
-    ctx.fail("can't reshape " + describe() + ": " + to_string(size) + " elements against " + to_string(known));
+    ctx.fail("can't reshape " + describe() + ": " + to_string(size) + " elements against " +
+             to_string(known));
   }
   return {{x.dtype, shape}};
 }

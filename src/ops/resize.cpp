@@ -201,8 +201,7 @@ std::vector<Line> lines_of(const OpContext& ctx) {
     std::optional<double> scale = common;
     if (sizes.empty()) {
       scale = scales[k];
-      if (!(*scale > 0) ||
-          !(*scale * static_cast<double>(l.in.typical()) <= static_cast<double>(kLargest)))
+      if (!(*scale > 0) || !(*scale * static_cast<double>(l.in.typical()) <= static_cast<double>(kLargest)))
         ctx.fail("the scale " + std::to_string(*scale) + " of axis " + std::to_string(axis) +
                  " isn't above 0, or makes more than " + std::to_string(kLargest) + " elements");
       // Of the product in f32, as ONNX Runtime has it.

@@ -129,7 +129,9 @@ class Scan {
   }
 
   Expr combine(const Expr& a, const Expr& b) const { return make::binary(binary_of(op_), a, b); }
-  Exprs at(const Exprs& o, const Expr& j) const { return rows_.merge(o, {reverse_ ? (n_ - 1).expr() - j : j}); }
+  Exprs at(const Exprs& o, const Expr& j) const {
+    return rows_.merge(o, {reverse_ ? (n_ - 1).expr() - j : j});
+  }
   Expr result(const Exprs& o, const Expr& j) const { return y_.at(at(o, j)); }
   // Exclusive: the terms one place later, nothing first.
   Expr term(const Exprs& o, const Expr& j) const {

@@ -50,8 +50,8 @@ BuildTensor row_maximum(FuncBuilder& b, const RowView& rows, const BuildTensor& 
 constexpr int64_t kLongRow = 1 << 18, kSteps = 32, kLanes = 16;
 
 bool has_long_rows(const RowView& rows) {
-  return rows.inner().size() == 1 && rows.inner()[0].name == rows.all().back().name &&
-         rows.count().known() && rows.count() >= kLongRow;
+  return rows.inner().size() == 1 && rows.inner()[0].name == rows.all().back().name && rows.count().known() &&
+         rows.count() >= kLongRow;
 }
 
 void build_long_softmax(FuncBuilder& b, const RowView& rows, const BuildTensor& x, const BuildTensor& out) {

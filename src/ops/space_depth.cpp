@@ -9,7 +9,7 @@ namespace {
 
 struct Squares {
   int64_t block;
-  bool channels_outside;      // CRD: a channel's pixels follow each other; else a pixel's channels do
+  bool channels_outside;  // CRD: a channel's pixels follow each other; else a pixel's channels do
   Dim n, channels, h, w;  // of pixels that are channels: channels without the squares, the smaller image
 };
 

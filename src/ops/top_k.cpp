@@ -97,9 +97,7 @@ void build_next(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
   const RowView rows(most.shape, {most.rank() - 1});
   const Type key_type{keys.dtype(), 1}, index_type{DType::i32, 1};
   const auto i32 = [&](const Expr& e) { return make::cast(index_type, e); };
-  const auto number = [&](const Dim& n) {
-    return n.known() ? make::int_imm(n, index_type) : i32(n.expr());
-  };
+  const auto number = [&](const Dim& n) { return n.known() ? make::int_imm(n, index_type) : i32(n.expr()); };
   const auto last = [&](int i, const Exprs& o) { return in[static_cast<size_t>(i)].at(rows.kept(o)); };
   const auto found = [&](const char* name, DType type, ReduceOp op, const std::vector<Axis>& along,
                          const FuncBuilder::ReduceBody& body) {

@@ -12,9 +12,8 @@ namespace {
 // Elements of a dimension before anything is cut off.
 Dim whole_output(const OpContext& ctx, const TransposedShape& s, size_t d, int64_t more) {
   Dim steps = 0, taps = 0;
-  if (mul_overflows(s.input[d] - 1, s.stride[d], steps) || mul_overflows(s.kernel[d] - 1, s.dilation[d], taps) ||
-      steps > INT64_MAX / 4 ||
-      taps > INT64_MAX / 4)
+  if (mul_overflows(s.input[d] - 1, s.stride[d], steps) ||
+      mul_overflows(s.kernel[d] - 1, s.dilation[d], taps) || steps > INT64_MAX / 4 || taps > INT64_MAX / 4)
     ctx.fail("`strides` of " + std::to_string(s.stride[d]) + " and `dilations` of " +
              std::to_string(s.dilation[d]) + " make too many elements of spatial dimension " +
              std::to_string(d));

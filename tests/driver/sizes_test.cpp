@@ -1,5 +1,5 @@
-// Models whose sizes stay open: one compiled model runs on inputs of any size, in this process, as an artifact
-// and from C; sizes that can't be are refused before anything runs.
+// Models whose sizes stay open: one compiled model runs on inputs of any size, in this process, as an
+// artifact and from C; sizes that can't be are refused before anything runs.
 #include "catch.h"
 #include "nestor/artifact.h"
 #include "nestor/driver.h"
@@ -127,7 +127,8 @@ TEST_CASE("sizes out of bounds, or that contradict each other, end a run before 
   c.options.build.open["n"] = {2, 10, 4};
   auto executor = make_executor(c.open());
   const auto run = [&](int64_t n, int64_t m) {
-    return executor->run({{"a", Tensor::random(DType::f32, {n, 4}, 1)}, {"b", Tensor::random(DType::f32, {m, 4}, 2)}});
+    return executor->run(
+        {{"a", Tensor::random(DType::f32, {n, 4}, 1)}, {"b", Tensor::random(DType::f32, {m, 4}, 2)}});
   };
   CHECK(run(3, 3).at("y").shape() == std::vector<int64_t>{3, 4});
   CHECK_THROWS_WITH(run(11, 11), "error: dimension 0 of input 'a' (n) is 11, it was compiled for 2 to 10");

@@ -11,7 +11,6 @@ using namespace nestor;
 
 namespace {
 
-
 Tensor bytes(DType t, const Dims& shape, uint64_t seed) {
   std::mt19937_64 rng(seed);
   Tensor out(t, shape);

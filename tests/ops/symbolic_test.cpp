@@ -111,7 +111,8 @@ std::string refusal(const OpCase& node, const std::set<int64_t>& open) {
   }
   if (!lost.empty()) {
     lost = "not at" + lost + ":";
-    for (const Symbols::Requirement& r : symbols->requirements()) lost += " " + print(r.condition) + (r.why.empty() ? "" : "(" + r.why + ")");
+    for (const Symbols::Requirement& r : symbols->requirements())
+      lost += " " + print(r.condition) + (r.why.empty() ? "" : "(" + r.why + ")");
   }
   return lost;
 }

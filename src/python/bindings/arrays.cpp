@@ -108,9 +108,9 @@ void check(const Array& a, DType dtype, const std::string& what, const PlanTenso
   for (size_t d = 0; fits && d < shape.size(); ++d)
     fits = shape[d] == wanted.shape[d] || wanted.shape[d] == kOpenSize;
   if (!fits)
-    throw nb::value_error((what + " has the shape " + to_string(dtype, shape) + ", the model wants " +
-                           to_string(wanted))
-                              .c_str());
+    throw nb::value_error(
+        (what + " has the shape " + to_string(dtype, shape) + ", the model wants " + to_string(wanted))
+            .c_str());
 }
 
 template <class Array>

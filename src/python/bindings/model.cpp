@@ -28,7 +28,8 @@ CompileOptions compile_options(const ModelKeywords& k) {
   c.build.dims = k.dims;
   for (const auto& [name, text] : k.open) {
     const auto size = parse_open_size("dims[\"" + name + "\"]", text);
-    if (!size) throw UserError("dims[\"" + name + "\"] is \"" + text + "\": give an integer, or a range as \"1..64\"");
+    if (!size)
+      throw UserError("dims[\"" + name + "\"] is \"" + text + "\": give an integer, or a range as \"1..64\"");
     c.build.open[name] = *size;
   }
   c.build.shapes = k.shapes;
