@@ -102,7 +102,7 @@ constexpr const char* kSizes =
 /* Sizes that a run decides: {symbols}. Before a run on inputs of other shapes than those of the last one,
  * {name}_fit checks these, makes room, and says the outputs' shapes (outputs may be NULL). It returns 0, {guard}_BUSY, or
  * {guard}_BAD_SIZES: then {name}_why says why. Memory only grows: up to what the largest sizes needed. */
-#define {guard}_BAD_SIZES 4
+#define {guard}_BAD_SIZES 5
 struct {name}_input_shapes {{
 {input_shapes}}};
 struct {name}_output_shapes {{

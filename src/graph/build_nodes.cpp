@@ -209,7 +209,8 @@ void Builder::build_node(const ModelNode& mn) {
       append(std::move(part), of_part);
     }
   } catch (const UnknownInput& e) {
-    refuse_as(mn, n, e.diagnostic(), ask_for(n.inputs.at(static_cast<size_t>(e.input))));
+    const auto i = static_cast<size_t>(e.input);  // of a node that may be damaged
+    refuse_as(mn, n, e.diagnostic(), i < n.inputs.size() && n.inputs[i] >= 0 ? ask_for(n.inputs[i]) : "");
   } catch (const UserError& e) {
     refuse_as(mn, n, e.diagnostic(), "");
   }

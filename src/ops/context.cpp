@@ -75,9 +75,10 @@ int64_t OpContext::get_int(const std::string& name, int64_t fallback) const {
   wrong_kind(*this, name, *v, "an integer");
 }
 
+// ONNX's attributes are f32, its defaults too.
 double OpContext::get_float(const std::string& name, double fallback) const {
   const AttrValue* v = find(node_, name);
-  if (!v) return fallback;
+  if (!v) return static_cast<float>(fallback);
   if (const auto* d = std::get_if<double>(v)) return *d;
   if (const auto* i = std::get_if<int64_t>(v)) return static_cast<double>(*i);  // JSON writes 1.0 as 1
   wrong_kind(*this, name, *v, "a float");

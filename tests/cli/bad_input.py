@@ -132,7 +132,7 @@ def dimensions():
     t.succeeds("a zero-sized dimension is legal", "run", t.write("zero.json", relu), "--input", "x=zeros")
     relu["inputs"][0]["shape"] = ["n", 4]
     t.write("symbolic.json", relu)
-    t.refuses("no --dim", ["compile", "symbolic.json", "-o", "out.so"], "symbolic.json", "n", "--dim")
+    t.refuses("no --dim", ["bench", "symbolic.json"], "symbolic.json", "n", "--dim")
     for value in ("-1", "x", "99999999999999999999", "4611686018427387904", ""):
         t.refuses(f"--dim n={value}", ["compile", "symbolic.json", "--dim", "n=" + value, "-o", "out.so"], "n")
     t.refuses("--dim that the model lacks", ["compile", "symbolic.json", "--dim", "n=1", "--dim", "zz=1", "-o", "out.so"], "zz")

@@ -22,7 +22,7 @@ const Work kWorks[] = {
     {"Attention(f32[1,30,48], f32[1,70,48], f32[1,70,48]; q_num_heads=3, kv_num_heads=3)"},
     {"Attention(f32[1,4,20,16], f32[1,2,40,16], f32[1,2,40,16])"},
     {"Attention(f16[1,2,32,32], f16[1,2,64,32], f16[1,2,64,32])"},
-    {"Attention(f32[1,1,8,16], f32[1,1,6000,16], f32[1,1,6000,16])", 3},
+    {"Attention(f32[1,1,8,16], f32[1,1,6000,16], f32[1,1,6000,16])", 4},
 };
 
 // The function with both products, of those that the operator becomes.

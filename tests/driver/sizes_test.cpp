@@ -200,5 +200,5 @@ int main(void) {
             " -Wl,-rpath," + (c.folder / "") + " -o " + main);
   CHECK(output_of(main) ==
         "2,5,32: 2\n2,4,32: 2\n2,3,32: 2\n2,2,32: 2\n2,1,32: 2\n"
-        "4 dimension 1 of input 'x' (seq) is 0, it was compiled for 1 to 2147483648\n-1\n");
+        "5 dimension 1 of input 'x' (seq) is 0, it was compiled for 1 to 2147483648\n-1\n");
 }

@@ -92,7 +92,7 @@ TEST_CASE("Weights beside the model") {
   CHECK_THAT(refused(R"({"file": "/etc/passwd", "dtype": "u8", "shape": [3]})"),
              ContainsSubstring("outside the model's folder"));
   CHECK_THAT(refused(R"({"file": ".", "dtype": "u8", "shape": [3]})"),
-             ContainsSubstring("not a regular file"));
+             ContainsSubstring("a folder, not a file"));
 }
 
 TEST_CASE("Weights in the text") {

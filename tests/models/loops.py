@@ -286,9 +286,9 @@ def refusals(c):
         _, taken = c.save(m, {"c": scalar(True, bool), "x": x})
         p = c.run("run", stem + of, *taken)
         c.report(p.returncode == 0, f"a run of {of} that takes the other", p.stdout + p.stderr)
-    det = body([N("Det", ["x"], ["t"])], {}, ["t"])
-    m = model([N("If", ["c"], ["y"], then_branch=det, else_branch=det)], {"c": scalar(True, bool), "x": real(2, 2)}, ["y"])
-    c.refuses("an operator in a branch", m, "If node that makes `y`", "Det node that makes `t`")
+    random = body([N("Bernoulli", ["x"], ["t"])], {}, ["t"])
+    m = model([N("If", ["c"], ["y"], then_branch=random, else_branch=random)], {"c": scalar(True, bool), "x": real(2, 2)}, ["y"])
+    c.refuses("an operator in a branch", m, "If node that makes `y`", "Bernoulli node that makes `t`")
     step = {**COUNTED, "s": (T.FLOAT, [3])}
     sums = body([GOES, N("Add", ["s", "x"], ["t"])], step, ["on", "t"])
     m = model([N("Loop", ["n", "", "x"], ["y"], body=sums)], {"n": scalar(3), "x": x}, ["y"])

@@ -196,7 +196,6 @@ def sizes(c):
         m = model(relu, {"x": x}, ["y"], dims={"x": [dim, 3]})
         c.agrees(f"an input of size {dim}, from the file", m, {"x": x}, want=want)
         c.agrees(f"an input of size {dim}, --dim", m, {"x": x}, "--dim", "x=4,3", want=want)
-        c.refuses(f"an input of size {dim}", m, "has no value", "--dim")
     c.refuses("a shape that doesn't fit", model(relu, {"x": x}, ["y"], dims={"x": ["N", 3]}), "given with shape [4,5]", "[N,3]",
               flags=["--dim", "x=4,5"])
     c.refuses("a shape of no input", model(relu, {"x": x}, ["y"]), "no input is named `q`", flags=["--dim", "q=4,5"])

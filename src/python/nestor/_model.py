@@ -41,7 +41,7 @@ def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[st
         try:
             if isinstance(value, (tuple, list)):
                 shapes[name] = [operator.index(v) for v in value]
-            elif isinstance(value, str):
+            elif isinstance(value, str) and (".." in value or "~" in value):
                 open_sizes[name] = value
             else:
                 sizes[name] = operator.index(value)
