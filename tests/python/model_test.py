@@ -240,8 +240,8 @@ class Compiling(unittest.TestCase):
                  "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}
         two = {**graph, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", "m"]}]}
         own = {**graph, "nodes": [{"op": "Frobnicate", "inputs": ["x"], "outputs": ["y"]}]}
-        for make, words in [(lambda: nestor.tune(graph, "none.db", time=1), 'dims={"n": ...}'),
-                            (lambda: nestor.tune(two, "none.db", time=1), 'dims={"m": ..., "n": ...}'),
+        for make, words in [(lambda: nestor.tune(graph, "none.db", seconds=1), 'dims={"n": ...}'),
+                            (lambda: nestor.tune(two, "none.db", seconds=1), 'dims={"m": ..., "n": ...}'),
                             (lambda: nestor.compile(graph, dims={"x": (2, 3, 4)}), "the model declares [n,3]"),
                             (lambda: nestor.compile(own, dims={"n": 2}), 'ops=["FILE.nest"] adds operators'),
                             (lambda: nestor.compile("Relu(f32[8])", db="missing.db"), 'nestor.tune(model, "missing.db") makes one'),
