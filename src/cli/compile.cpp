@@ -220,6 +220,20 @@ std::string winograd_words(const Graph& g) {
   return out;
 }
 
+// Functions that have no schedule as for known sizes, because some stay open: they are slow.
+void warn_of_open_sizes(const CompiledModel& m) {
+  if (!m.graph.symbols) return;
+  const auto slow = std::count_if(m.funcs.begin(), m.funcs.end(), [](const CompiledFunction& f) {
+    return !f.func.dims.empty() && (f.choice.origin != "default" || !f.choice.trace.given_up.empty());
+  });
+  if (slow > 0)
+    fmt::print(stderr,
+               "warning: {} of {} can't have the usual schedule while sizes stay open, and may be many times "
+               "slower\n"
+               "hint: {} fixes sizes; nestor inspect --why names the steps\n",
+               slow, counted(m.funcs.size(), "function"), m.graph.symbols->hint_for_all());
+}
+
 void say_what_was_made(const CompiledModel& m, const std::vector<Form>& forms,
                        const ArtifactOptions& artifact, const ArtifactFiles& files, double seconds) {
   std::FILE* const to = is_written_through(artifact.path) ? stderr : stdout;  // a device may be stdout
@@ -239,6 +253,7 @@ void say_what_was_made(const CompiledModel& m, const std::vector<Form>& forms,
         to, "{}: {} KiB of weights; keep this file beside it{}\n", files.weights, files.weights_bytes / 1024,
         artifact.weights == WeightsPlace::automatic ? ", since they are too large for the object" : "");
   if (!files.header.empty()) fmt::print(to, "{}: the C interface\n", files.header);
+  warn_of_open_sizes(m);
 }
 
 }  // namespace
