@@ -3,6 +3,7 @@
 #include "catch.h"
 #include "nestor/artifact.h"
 #include "nestor/driver.h"
+#include "nestor/print.h"
 #include "tests/command.h"
 #include "tests/graph/files.h"
 
@@ -117,6 +118,29 @@ TEST_CASE("one compiled model runs on inputs of all sizes") {
     for (const auto& [height, width] : {std::pair{8, 8}, {31, 5}, {2, 2}, {64, 33}}) {
       INFO(height << " x " << width);
       const NamedTensors x = input({2, 3, height, width});
+      check_equal(executor->run(x), c.fixed(x));
+    }
+  }
+}
+
+TEST_CASE("samples whose number alone is open are computed one by one, with the schedule of one") {
+  std::string text = kImages;
+  for (const char* size : {"\"height\"", "\"width\""})
+    text.replace(text.find(size), std::string(size).size(), "9");
+  for (const int threads : {1, 2}) {
+    Compiled c(text.c_str());
+    c.options.threads = threads;
+    const CompiledModel model = c.open();
+    const auto convolution =
+        std::find_if(model.funcs.begin(), model.funcs.end(),
+                     [](const CompiledFunction& f) { return f.func.name.starts_with("conv2d"); });
+    REQUIRE(convolution != model.funcs.end());
+    CHECK(print(convolution->lowered).find("for sample in batch") != std::string::npos);
+    CHECK(convolution->choice.trace.given_up.empty());
+    auto executor = make_executor(model);
+    for (const int64_t batch : {1, 5, 2}) {
+      INFO(batch << " images, " << threads << " threads");
+      const NamedTensors x = input({batch, 3, 9, 9});
       check_equal(executor->run(x), c.fixed(x));
     }
   }
