@@ -105,22 +105,21 @@ template <class A, class B>
 concept DimOperands = (std::same_as<A, Dim> && (std::same_as<B, Dim> || std::integral<B>)) ||
                       (std::integral<A> && std::same_as<B, Dim>);
 
-#define NESTOR_DIM_OPERATOR(symbol, function, op)  \
-  template <class A, class B>                      \
-  requires DimOperands<A, B>                       \
-  auto operator symbol(const A& a, const B& b) {   \
-    return function(BinaryOp::op, Dim(a), Dim(b)); \
+#define NESTOR_DIM_OPERATOR(result, symbol, function, op)                     \
+  template <class A, class B>                                                 \
+  requires DimOperands<A, B> result operator symbol(const A& a, const B& b) { \
+    return function(BinaryOp::op, Dim(a), Dim(b));                            \
   }
-NESTOR_DIM_OPERATOR(+, combine, add)
-NESTOR_DIM_OPERATOR(-, combine, sub)
-NESTOR_DIM_OPERATOR(*, combine, mul)
-NESTOR_DIM_OPERATOR(/, combine, div)
-NESTOR_DIM_OPERATOR(%, combine, mod)
-NESTOR_DIM_OPERATOR(==, holds, eq)
-NESTOR_DIM_OPERATOR(<, holds, lt)
-NESTOR_DIM_OPERATOR(<=, holds, le)
-NESTOR_DIM_OPERATOR(>, holds, gt)
-NESTOR_DIM_OPERATOR(>=, holds, ge)
+NESTOR_DIM_OPERATOR(Dim, +, combine, add)
+NESTOR_DIM_OPERATOR(Dim, -, combine, sub)
+NESTOR_DIM_OPERATOR(Dim, *, combine, mul)
+NESTOR_DIM_OPERATOR(Dim, /, combine, div)
+NESTOR_DIM_OPERATOR(Dim, %, combine, mod)
+NESTOR_DIM_OPERATOR(bool, ==, holds, eq)
+NESTOR_DIM_OPERATOR(bool, <, holds, lt)
+NESTOR_DIM_OPERATOR(bool, <=, holds, le)
+NESTOR_DIM_OPERATOR(bool, >, holds, gt)
+NESTOR_DIM_OPERATOR(bool, >=, holds, ge)
 #undef NESTOR_DIM_OPERATOR
 template <class A, class B>
 requires DimOperands<A, B> Dim min(const A& a, const B& b) {
