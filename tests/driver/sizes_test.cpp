@@ -161,6 +161,20 @@ TEST_CASE("sizes out of bounds, or that contradict each other, end a run before 
   CHECK(run(10, 10).at("y").shape() == std::vector<int64_t>{10, 4});
 }
 
+TEST_CASE("what says an open size is read, or refused") {
+  const auto read = [](const char* text) {
+    const auto size = parse_open_size("--dim n", text);
+    return size ? std::vector<int64_t>{size->least, size->most, size->typical} : std::vector<int64_t>{};
+  };
+  CHECK(read("1..64~16") == std::vector<int64_t>{1, 64, 16});
+  CHECK(read("..64") == std::vector<int64_t>{1, 64, 0});
+  CHECK(read("~16") == std::vector<int64_t>{1, Symbols::kMost, 16});
+  CHECK(read("16").empty());
+  for (const char* text :
+       {"0..4", "-1..4", "5..4", "1..x", "x~4", "1..4~9", "1..99999999999999999999", "~", "1..4~"})
+    CHECK_THROWS_WITH(parse_open_size("--dim n", text), Catch::Matchers::ContainsSubstring("says no sizes"));
+}
+
 TEST_CASE("a size that no memory holds is refused, whatever the product is") {
   Compiled c(kAttention);
   auto executor = make_executor(c.open());
