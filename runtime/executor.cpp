@@ -100,6 +100,7 @@ void Executor::place(const std::vector<int32_t>& cpus, Placement how) {
       throw UserError("the system doesn't place memory on the nodes of these CPUs");
   };
   if (how == Placement::anywhere) return;
+  if (sizes_) throw UserError("memory of a size that runs decide can't be placed");
   if (how == Placement::parts) nestor_pool_keep_parts(pool_);
   const auto where = how == Placement::parts ? NESTOR_PLACE_PARTS : NESTOR_PLACE_INTERLEAVE;
   place_all(arena_, where);

@@ -9,11 +9,6 @@ namespace nestor {
 
 namespace {
 
-bool fits(const std::vector<int64_t>& given, const std::vector<int64_t>& expected) {
-  return std::equal(given.begin(), given.end(), expected.begin(), expected.end(),
-                    [](int64_t g, int64_t e) { return g == e || e == kOpenSize; });
-}
-
 std::string list_of(const std::vector<PlanTensor>& tensors) {
   std::string out;
   for (const PlanTensor& t : tensors) out += (out.empty() ? "" : ", ") + t.name + ": " + to_string(t);
@@ -33,6 +28,11 @@ std::string to_string(const PlanTensor& t) {
   return out + "]";
 }
 
+bool fits(const std::vector<int64_t>& shape, const PlanTensor& t) {
+  return std::equal(shape.begin(), shape.end(), t.shape.begin(), t.shape.end(),
+                    [](int64_t size, int64_t of_t) { return size == of_t || of_t == kOpenSize; });
+}
+
 std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const NamedTensors& given) {
   const std::string all = "the model's inputs are " + list_of(expected);
   for (const auto& [name, tensor] : given) {
@@ -45,7 +45,7 @@ std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const 
     if (it == given.end() || !it->second.defined())
       throw UserError(Diagnostic{"input '" + e.name + "' is not given", {}, {all}, {}});
     const Tensor& t = it->second;
-    if (t.dtype() != e.dtype || !fits(t.shape(), e.shape)) {
+    if (t.dtype() != e.dtype || !fits(t.shape(), e)) {
       const char* what = t.dtype() != e.dtype ? "type" : "shape";
       throw UserError("input '" + e.name + "' has the wrong " + what + ": the model takes " + to_string(e) +
                       ", given is " + to_string(t.dtype(), t.shape()));

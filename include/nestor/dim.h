@@ -54,6 +54,7 @@ class Dim {
 
 struct Symbol {
   Var var;
+  std::string name;                          // as the model and --dim have it: "batch", "x.0"
   int64_t least = 1, most = 0, typical = 1;  // most: inclusive
 };
 
@@ -71,9 +72,8 @@ class Symbols : public std::enable_shared_from_this<Symbols> {
   const Symbol* find(const std::string& name) const;
   const Facts& facts() const { return facts_; }
   int64_t typical(const Expr& e) const;
-  std::string hint(const Expr& e) const;  // how to give its symbols values
-  std::string hint_for_all() const;
-  Expr reduce(const Expr& e) const;  // simplified, with what is known to be equal put in
+  std::string hint(const Expr& e = {}) const;  // how to give its symbols values; null: all
+  Expr reduce(const Expr& e) const;            // simplified, with what is known to be equal put in
 
   bool equal(const Expr& a, const Expr& b) const;  // whatever the symbols are
   bool decide(const Expr& condition);              // see `<` above

@@ -26,6 +26,7 @@ namespace nestor {
 struct ScheduleChoice {
   Trace trace;
   std::string origin = "naive";  // "naive", "default", "plain", "database", "adapted", or the file's name
+  bool reduced = false;          // steps of it, or all, were left out since sizes are open
 };
 // Answers for the functions it knows; nullopt: nothing for this one, ask the next provider. `check` sees all
 // functions of a model before the first question and throws where the provider names one that isn't there.

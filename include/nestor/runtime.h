@@ -90,6 +90,8 @@ struct PlanTensor {
 };
 
 std::string to_string(const PlanTensor& t);  // "f32[batch,64]"
+// Whether a tensor of that shape can be t: sizes that runs decide may be any.
+bool fits(const std::vector<int64_t>& shape, const PlanTensor& t);
 
 // Runs kernels[kernel] on args. kCopy copies `bytes` bytes from args[0] to args[1] (an output that is a view
 // of something else). kCheck ends the run where the i32 at args[0] isn't 0: an index is out of range.

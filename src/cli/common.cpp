@@ -49,8 +49,7 @@ std::vector<int64_t> parse_shape(const std::string& flag, std::string text) {
   return out;
 }
 
-// Sizes, inputs and weights that are fixed when compiling.
-void read_model_values(const ModelOptions& o, BuildOptions& build) {
+void read_sizes(const ModelOptions& o, BuildOptions& build) {
   for (const std::string& d : o.dims) {
     const auto [name, value] = split_at_equals("--dim", d);
     if (build.dims.count(name) || build.shapes.count(name) || build.open.count(name))
@@ -62,12 +61,15 @@ void read_model_values(const ModelOptions& o, BuildOptions& build) {
     else
       build.shapes[name] = parse_shape("--dim " + name, value);
   }
+}
+
+// Inputs and weights that are fixed when compiling.
+void read_constants(const ModelOptions& o, BuildOptions& build) {
   for (const std::string& c : o.constants) {
     const auto [name, value] = split_at_equals("--const", c);
     if (!build.constants.emplace(name, TensorSource("--const " + name, value, name)).second)
       throw UserError("--const " + name + " is given twice");
   }
-  build.warn = [](const std::string& message) { std::fprintf(stderr, "warning: %s\n", message.c_str()); };
 }
 
 }  // namespace
@@ -151,7 +153,9 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given, 
   c.winograd_budget = o.winograd_budget;
   c.blocked_io = o.blocked_io;
   c.check_indices = o.check_indices;
-  read_model_values(o, c.build);
+  read_sizes(o, c.build);
+  read_constants(o, c.build);
+  c.build.warn = warn;
   const bool cpu = c.target.kind == TargetKind::cpu;
   if (!cpu && !c.build.open.empty())
     throw UserError(Diagnostic{"--dim " + c.build.open.begin()->first +
@@ -192,7 +196,7 @@ void shapes_from(const InputSources& given, BuildOptions& build) {
 
 Sizes sizes_of(const ModelOptions& o) {
   BuildOptions build;
-  read_model_values(o, build);
+  read_sizes(o, build);
   Sizes out = build.dims;
   for (const auto& [name, size] : build.open)
     if (size.typical > 0) out.emplace(name, size.typical);
@@ -206,16 +210,15 @@ std::vector<int64_t> shape_of(const PlanTensor& t, const TensorSource* source, c
   if (t.symbols.empty()) return t.shape;
   if (source && source->file().defined()) {
     const std::vector<int64_t>& file = source->file().shape();
-    bool fits = file.size() == t.shape.size();
-    for (size_t d = 0; fits && d < file.size(); ++d) fits = t.shape[d] == kOpenSize || t.shape[d] == file[d];
-    if (fits) return file;
+    if (fits(file, t)) return file;
     throw UserError("--input " + t.name + " is " + to_string(t.dtype, file) + ", the model takes " +
                     to_string(t));
   }
   std::vector<int64_t> out = t.shape;
   for (size_t d = 0; d < out.size(); ++d) {
     if (out[d] != kOpenSize) continue;
-    const auto it = sizes.find(t.symbols[d]);
+    auto it = sizes.find(t.name + "." + std::to_string(d));
+    if (it == sizes.end()) it = sizes.find(t.symbols[d]);
     if (it == sizes.end())
       throw UserError(
           Diagnostic{"the size " + t.symbols[d] + " of input '" + t.name + "' is open: " + to_string(t),

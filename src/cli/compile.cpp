@@ -223,15 +223,14 @@ std::string winograd_words(const Graph& g) {
 // Functions that have no schedule as for known sizes, because some stay open: they are slow.
 void warn_of_open_sizes(const CompiledModel& m) {
   if (!m.graph.symbols) return;
-  const auto slow = std::count_if(m.funcs.begin(), m.funcs.end(), [](const CompiledFunction& f) {
-    return !f.func.dims.empty() && (f.choice.origin != "default" || !f.choice.trace.given_up.empty());
-  });
+  const auto slow = std::count_if(m.funcs.begin(), m.funcs.end(),
+                                  [](const CompiledFunction& f) { return f.choice.reduced; });
   if (slow > 0)
     fmt::print(stderr,
                "warning: {} of {} can't have the usual schedule while sizes stay open, and may be many times "
                "slower\n"
                "hint: {} fixes sizes; nestor inspect --why names the steps\n",
-               slow, counted(m.funcs.size(), "function"), m.graph.symbols->hint_for_all());
+               slow, counted(m.funcs.size(), "function"), m.graph.symbols->hint());
 }
 
 void say_what_was_made(const CompiledModel& m, const std::vector<Form>& forms,

@@ -151,6 +151,8 @@ int run(const TuneVerb& v) {
   untuned.db.clear();
   const CompileOptions compile = compile_options(untuned, "default");
   const CompiledModel model = partition_model(load(v.common.model, compile), compile);
+  if (model.graph.symbols)
+    throw UserError(Diagnostic{"tune works for known sizes", {}, {}, model.graph.symbols->hint()});
   const std::vector<TuneTask> all = tune_tasks(model.partition);
   std::vector<TuneTask> tasks;
   for (const size_t i : select(model.partition.funcs, v.func)) tasks.push_back(all[i]);

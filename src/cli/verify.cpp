@@ -196,7 +196,14 @@ int against_oracle(const VerifyVerb& v) {
     source = load(v.common.model, options);
   }
   CompiledModel compiled = compile_model(std::move(source), options);
-  if (compiled.graph.symbols) return over_sizes(v, compiled, options);
+  if (compiled.graph.symbols) {
+    const std::string hint = compiled.graph.symbols->hint();
+    if (!v.against.empty() && v.against != "graph")
+      throw UserError(Diagnostic{"--against " + v.against + " needs known sizes", {}, {}, hint});
+    if (!v.inputs.empty())
+      throw UserError(Diagnostic{"--input needs known sizes: open ones are drawn", {}, {}, hint});
+    return over_sizes(v, compiled, options);
+  }
   say_records_used(compiled, v.common, v.schedule);
   if (report.failed) return report.finish();  // what is wrong isn't run
   if (v.why && !v.common.json) show_reasons(compiled, v.common.emulate);

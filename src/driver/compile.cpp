@@ -97,7 +97,9 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
   if (source.partition) {
     model.partition = std::move(*source.partition);
   } else {
-    optimize(model.graph, constant_evaluator(options.target), optimize_options(options));
+    OptimizeOptions how = optimize_options(options);
+    how.note = options.note;
+    optimize(model.graph, constant_evaluator(options.target), how);
     model.partition = partition_graph(model.graph, options);
   }
   options.schedules.check(model.partition.funcs);

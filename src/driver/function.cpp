@@ -83,9 +83,9 @@ CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& optio
   std::vector<ScheduleChoice> choices = {choose_schedule(usual, options)};
   if (choices[0].origin == "default") {
     const Trace plain = plain_schedule(usual, options.target);
-    choices.push_back({accepted_steps(f, choices[0].trace), "default"});
-    choices.push_back({plain, "plain"});
-    choices.push_back({accepted_steps(f, plain), "plain"});
+    choices.push_back({accepted_steps(f, choices[0].trace), "default", true});
+    choices.push_back({plain, "plain", true});
+    choices.push_back({accepted_steps(f, plain), "plain", true});
   }
   std::vector<std::string> given_up;
   for (ScheduleChoice& choice : choices) {
@@ -94,13 +94,10 @@ CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& optio
       return compile_reviewed(f, choice, options);
     } catch (const ScheduleError& e) {
       if (choice.origin != "default" && choice.origin != "plain") throw;
-      given_up.push_back("the " + choice.origin +
-                         " schedule of typical sizes was given up: " + e.diagnostic().message);
+      give_up(given_up, "the " + choice.origin + " schedule of typical sizes", e);
     }
   }
-  ScheduleChoice naive;
-  naive.trace.given_up = given_up;
-  return compile_reviewed(f, naive, options);
+  return compile_reviewed(f, {{"", "", {}, std::move(given_up)}, "naive", true}, options);
 }
 
 }  // namespace

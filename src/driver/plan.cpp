@@ -170,7 +170,7 @@ class PlanBuilder {
       const int at = static_cast<int>(step);
       if (call.control && sizes_)
         throw UserError(Diagnostic{
-            "a loop or a branch that runs decide needs known sizes", {}, {}, graph_.symbols->hint_for_all()});
+            "a loop or a branch that runs decide needs known sizes", {}, {}, graph_.symbols->hint()});
       if (call.control) control_->visit(at);
       for (size_t i = 0; i < call.args.size(); ++i)
         if (func(call).params[i].role != Role::out)

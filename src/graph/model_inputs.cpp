@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "src/graph/tensor_limits.h"
 
@@ -22,13 +21,6 @@ std::optional<int64_t> declared(const ModelDim& d) {
 }
 std::string place_of(const ModelValue& v, size_t d) {
   return fmt::format("{}.{}", v.name, d);
-}
-
-// The name of a dimension as one of a variable.
-std::string variable_name(const std::string& name) {
-  std::string out;
-  for (const char c : name) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "n" + out : out;
 }
 
 // What sizes usually are: one picture or text, pictures of 224 pixels, texts of 128 words.
@@ -99,7 +91,7 @@ std::optional<Dim> ModelInputs::symbol_for(const ModelValue& v, size_t d) {
   if (declared(dim) || (!open && !options_.symbolic)) return std::nullopt;
   const OpenSize size = open ? *open : OpenSize{};
   if (!symbols_) symbols_ = std::make_shared<Symbols>();
-  const std::string name = variable_name(has_name(dim) ? dim.name : place_of(v, d));
+  const std::string name = has_name(dim) ? dim.name : place_of(v, d);
   if (const Symbol* known = symbols_->find(name)) return Dim(Expr(known->var), symbols_);
   return symbols_->add(name, size.least, size.most, size.typical > 0 ? size.typical : guess(v, d));
 }

@@ -1,6 +1,7 @@
 #include "nestor/dim.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "nestor/print.h"
 #include "nestor/walk.h"
@@ -9,24 +10,10 @@ namespace nestor {
 
 namespace {
 
-Expr build(BinaryOp op, const Expr& a, const Expr& b) {
-  switch (op) {
-    case BinaryOp::add:
-      return a + b;
-    case BinaryOp::sub:
-      return a - b;
-    case BinaryOp::mul:
-      return a * b;
-    case BinaryOp::div:
-      return a / b;
-    case BinaryOp::mod:
-      return a % b;
-    default:
-      return make::binary(op, a, b);
-  }
-}
-
-int64_t calculate(BinaryOp op, int64_t a, int64_t b) {
+template <class T>  // int64_t, or Expr
+T calculate(BinaryOp op, const T& a, const T& b) {
+  using std::max;
+  using std::min;
   switch (op) {
     case BinaryOp::add:
       return a + b;
@@ -39,12 +26,12 @@ int64_t calculate(BinaryOp op, int64_t a, int64_t b) {
     case BinaryOp::mod:
       return a % b;
     case BinaryOp::min:
-      return std::min(a, b);
+      return min(a, b);
     case BinaryOp::max:
-      return std::max(a, b);
+      return max(a, b);
     default:
       NESTOR_CHECK(false) << "sizes are combined by " << symbol(op);
-      return 0;
+      return a;
   }
 }
 
@@ -129,11 +116,11 @@ Interval Dim::range() const {
 }
 
 Dim combine(BinaryOp op, const Dim& a, const Dim& b) {
-  if (a.known() && b.known()) return calculate(op, a, b);
+  if (a.known() && b.known()) return calculate<int64_t>(op, a, b);
   if (op == BinaryOp::div || op == BinaryOp::mod)
     if (const Expr whole = cancelled(a.expr(), b.expr()))
       return op == BinaryOp::div ? Dim(whole, symbols_of(a, b)) : Dim(0);
-  return {build(op, a.expr(), b.expr()), symbols_of(a, b)};
+  return {calculate(op, a.expr(), b.expr()), symbols_of(a, b)};
 }
 
 bool holds(BinaryOp op, const Dim& a, const Dim& b) {
@@ -178,30 +165,36 @@ std::string to_string(const Dim& d) {
 
 // ---- Symbols
 
+namespace {
+
+// What a size is called, as the name of a variable.
+std::string variable_name(const std::string& name) {
+  std::string out;
+  for (const char c : name) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "n" + out : out;
+}
+
+}  // namespace
+
 Dim Symbols::add(const std::string& name, int64_t least, int64_t most, int64_t typical) {
-  all_.push_back({make_var(name), least, most, std::clamp(typical, least, most)});
+  std::string own = variable_name(name);
+  while (std::any_of(all_.begin(), all_.end(), [&](const Symbol& s) { return s.var->name == own; }))
+    own += '_';
+  all_.push_back({make_var(own), name, least, most, std::clamp(typical, least, most)});
   facts_.set(all_.back().var, {least, most});
   return {Expr(all_.back().var), shared_from_this()};
 }
 
 const Symbol* Symbols::find(const std::string& name) const {
-  const auto it =
-      std::find_if(all_.begin(), all_.end(), [&](const Symbol& s) { return s.var->name == name; });
+  const auto it = std::find_if(all_.begin(), all_.end(), [&](const Symbol& s) { return s.name == name; });
   return it == all_.end() ? nullptr : &*it;
 }
 
 std::string Symbols::hint(const Expr& e) const {
   std::string out;
   for (const Symbol& s : all_)
-    if (uses_var(e, s.var))
-      out += (out.empty() ? "--dim " : " --dim ") + s.var->name + "=" + std::to_string(s.typical);
-  return out;
-}
-
-std::string Symbols::hint_for_all() const {
-  std::string out;
-  for (const Symbol& s : all_)
-    out += (out.empty() ? "--dim " : " --dim ") + s.var->name + "=" + std::to_string(s.typical);
+    if (!e || uses_var(e, s.var))
+      out += (out.empty() ? "--dim " : " --dim ") + s.name + "=" + std::to_string(s.typical);
   return out;
 }
 

@@ -132,6 +132,9 @@ def dimensions():
     t.succeeds("a zero-sized dimension is legal", "run", t.write("zero.json", relu), "--input", "x=zeros")
     relu["inputs"][0]["shape"] = ["n", 4]
     t.write("symbolic.json", relu)
+    t.refuses("tuning for open sizes", ["tune", "symbolic.json", "--dim", "n=1..4", "--db", "open.db", "--time", "1s"], "known sizes",
+              "--dim n=")
+    t.refuses("open sizes --against lowered", ["verify", "symbolic.json", "--against", "lowered"], "known sizes", "--dim n=")
     t.refuses("no --dim", ["bench", "symbolic.json"], "symbolic.json", "n", "--dim")
     for value in ("-1", "x", "99999999999999999999", "4611686018427387904", ""):
         t.refuses(f"--dim n={value}", ["compile", "symbolic.json", "--dim", "n=" + value, "-o", "out.so"], "n")

@@ -161,6 +161,16 @@ TEST_CASE("sizes out of bounds, or that contradict each other, end a run before 
   CHECK(run(10, 10).at("y").shape() == std::vector<int64_t>{10, 4});
 }
 
+TEST_CASE("sizes whose names differ only by what no variable has are two") {
+  std::string text = kTwoInputs;
+  text.replace(text.find("\"n\""), 3, "\"n.1\"").replace(text.find("\"m\""), 3, "\"n_1\"");
+  text.replace(text.find("\"Add\""), 5, "\"Concat\"")
+      .replace(text.find("[\"y\"]}]"), 5, "[\"y\"], \"attrs\": {\"axis\": 0}");
+  const Compiled c(text.c_str());
+  auto executor = make_executor(c.open());
+  CHECK(executor->fit({{3, 4}, {2, 4}}) == std::vector<Runnable::Shape>{{5, 4}});
+}
+
 TEST_CASE("what says an open size is read, or refused") {
   const auto read = [](const char* text) {
     const auto size = parse_open_size("--dim n", text);

@@ -104,10 +104,7 @@ void check(const Array& a, DType dtype, const std::string& what, const PlanTenso
                           numpy_name(wanted.dtype) + "\")")
                              .c_str());
   const std::vector<int64_t> shape = shape_of(a);
-  bool fits = shape.size() == wanted.shape.size();
-  for (size_t d = 0; fits && d < shape.size(); ++d)
-    fits = shape[d] == wanted.shape[d] || wanted.shape[d] == kOpenSize;
-  if (!fits)
+  if (!fits(shape, wanted))
     throw nb::value_error(
         (what + " has the shape " + to_string(dtype, shape) + ", the model wants " + to_string(wanted))
             .c_str());
