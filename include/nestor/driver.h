@@ -124,9 +124,9 @@ struct CompiledFunction {
   ScheduleChoice choice;
   PrimFunc scheduled, lowered;
 };
-// `typical`: what its symbolic dimensions usually are; its schedule is that of the function of these sizes.
-CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options,
-                                  const std::unordered_map<Var, int64_t>& typical = {});
+CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options);
+// That of a partition. Where dimensions are symbolic, it is scheduled as for usual sizes.
+CompiledFunction compile_function(const Partition& p, size_t func, const CompileOptions& options);
 ScheduleChoice choose_schedule(const PrimFunc& f,
                                const CompileOptions& options);           // naive where there is nothing
 PrimFunc scheduled_by(const PrimFunc& f, const ScheduleChoice& choice);  // its refusals name the function

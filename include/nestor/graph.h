@@ -179,6 +179,12 @@ struct KernelCall {
   std::shared_ptr<const ControlFlow> control = {};
   std::vector<Expr> sizes = {};  // the values of the function's dimensions, over the graph's symbols
 };
+// The function of one sample, for a function of as many samples as a run decides, each computed by itself.
+struct OneSample {
+  Var samples;
+  PrimFunc func;
+  std::vector<bool> sampled;  // parameters with a part for each sample, one behind the other
+};
 struct Partition {
   std::vector<PrimFunc> funcs;    // names unique
   std::vector<KernelCall> calls;  // in execution order
@@ -192,6 +198,7 @@ struct Partition {
   int64_t channel_block = 1;
   // What the dimensions of functions usually are: schedules are chosen for these sizes.
   std::unordered_map<Var, int64_t> typical = {};
+  std::map<int, OneSample> one_sample = {};  // by function
 };
 // The shape in which a value lies in memory.
 Dims stored_shape(const Graph& g, const Partition& p, ValueId v);

@@ -76,9 +76,7 @@ WinogradOptions winograd_options(const CompileOptions& options) {
 Partition partition_graph(Graph& g, const CompileOptions& options) {
   if (options.check_indices) add_index_checks(g);
   PartitionOptions how = partition_options(options);
-  if (g.symbols) how.channel_block = 1;
   Partition p = partition(g, how);
-  if (g.symbols) return p;
   if (!options.exact_conv)
     use_winograd(g, p, how, winograd_options(options), constant_evaluator(options.target));
   reorder_images(g, p, how);
@@ -108,8 +106,8 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
 
 CompiledModel compile_model(Source source, const CompileOptions& options) {
   CompiledModel model = partition_model(std::move(source), options);
-  for (const PrimFunc& f : model.partition.funcs)
-    model.funcs.push_back(compile_function(f, options, model.partition.typical));
+  for (size_t i = 0; i < model.partition.funcs.size(); ++i)
+    model.funcs.push_back(compile_function(model.partition, i, options));
   model.plan = options.target.kind == TargetKind::cpu
                    ? build_plan(model.graph, model.partition, model.funcs, options.threads,
                                 options.keep_constants, &model.size_function)

@@ -16,7 +16,7 @@ namespace {
 double direct_flops(const Graph& g, const Node& winograd) {
   const auto shape_of = [&](ValueId v) { return g.values[static_cast<size_t>(v)].type.shape; };
   double count = 2;
-  for (const int64_t extent : shape_of(winograd.outputs[0])) count *= static_cast<double>(extent);
+  for (const int64_t extent : shape_of(winograd.outputs[0]).typical()) count *= static_cast<double>(extent);
   const std::vector<int64_t> weights = shape_of(winograd.inputs[3]);
   for (size_t d = 1; d < weights.size(); ++d) count *= static_cast<double>(weights[d]);
   return count;

@@ -70,25 +70,11 @@ CompiledFunction compile_reviewed(const PrimFunc& f, ScheduleChoice choice, cons
 
 namespace {
 
-// Steps that hold for the function of typical sizes may hold for all sizes; what refuses them is told.
+// Steps that hold for a function of known sizes may hold for all sizes; what refuses them is told.
 CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& options,
                                   const std::unordered_map<Var, int64_t>& typical) {
-  if (const auto one = one_sample(f)) {
-    CompiledFunction c = compile_function(*one, options);
-    return {f, std::move(c.choice), std::move(c.scheduled), over_samples(f, c.lowered)};
-  }
-  VarMap values;
-  for (const Var& d : f.dims) values[d] = Expr(typical.at(d));
-  const PrimFunc usual = with_dims(f, values);
-  std::vector<ScheduleChoice> choices = {choose_schedule(usual, options)};
-  if (choices[0].origin == "default") {
-    const Trace plain = plain_schedule(usual, options.target);
-    choices.push_back({accepted_steps(f, choices[0].trace), "default", true});
-    choices.push_back({plain, "plain", true});
-    choices.push_back({accepted_steps(f, plain), "plain", true});
-  }
   std::vector<std::string> given_up;
-  for (ScheduleChoice& choice : choices) {
+  for (ScheduleChoice& choice : choices_for_open_sizes(f, typical, options)) {
     try {
       choice.trace.given_up.insert(choice.trace.given_up.end(), given_up.begin(), given_up.end());
       return compile_reviewed(f, choice, options);
@@ -102,9 +88,18 @@ CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& optio
 
 }  // namespace
 
-CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options,
-                                  const std::unordered_map<Var, int64_t>& typical) {
-  if (!f.dims.empty()) return compile_symbolic(f, options, typical);
+CompiledFunction compile_function(const Partition& p, size_t func, const CompileOptions& options) {
+  const PrimFunc& f = p.funcs[func];
+  if (f.dims.empty()) return compile_function(f, options);
+  const auto it = p.one_sample.find(static_cast<int>(func));
+  if (it == p.one_sample.end() || !pays_by_sample(it->second)) return compile_symbolic(f, options, p.typical);
+  const OneSample& one = it->second;
+  CompiledFunction c = one.func.dims.empty() ? compile_function(one.func, options)
+                                             : compile_symbolic(one.func, options, p.typical);
+  return {f, std::move(c.choice), std::move(c.scheduled), over_samples(f, one, c.lowered)};
+}
+
+CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options) {
   ScheduleChoice choice = choose_schedule(f, options);
   const bool replaceable = options.refused && choice.origin == "default" && !choice.trace.steps.empty() &&
                            options.target.kind == TargetKind::cpu;

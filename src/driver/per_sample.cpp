@@ -15,71 +15,7 @@ namespace {
 // Operations per weight from where on it is no loss to read the weights for each sample: a convolution has
 // twice as many as an image has places, a product of a row two.
 constexpr double kOftenUsed = 64;
-
-bool is_var(const Expr& e, const Var& v) {
-  const auto* ref = e.as<VarRef>();
-  return ref && ref->var == v;
-}
-
-// Whether all blocks go over the samples, and touch of tensors with samples only their own.
-class SamplesApart : public Walker {
- public:
-  SamplesApart(const PrimFunc& f, const Var& samples) : samples_(samples) {
-    for (const auto& [buffer, decl] : declarations(f)) {
-      const bool sampled = !decl.shape.empty() && is_var(decl.shape[0], samples);
-      if (sampled) sampled_.insert(buffer);
-      for (size_t d = sampled ? 1 : 0; d < decl.shape.size(); ++d)
-        apart_ = apart_ && !uses_var(decl.shape[d], samples);
-      if (!sampled)
-        if (const Param* p = find_param(f, buffer); p && p->role == Role::out) apart_ = false;
-    }
-    stmt(f.body);
-  }
-  bool yes() const { return apart_; }
-
- private:
-  void stmt(const Stmt& s) override {
-    if (const auto* block = s.as<Block>()) {
-      own_ = nullptr;
-      for (const IterVar& i : block->iters) {
-        if (!uses_var(i.extent, samples_)) continue;
-        apart_ = apart_ && !own_ && is_var(i.extent, samples_) && i.kind == IterKind::spatial &&
-                 i.binding.as<VarRef>();
-        own_ = i.var;
-      }
-    }
-    if (const auto* store = s.as<Store>()) access(store->buffer, store->indices);
-    if (const auto* update = s.as<Update>()) access(update->buffer, update->indices);
-    if (const auto* loop = s.as<For>())
-      apart_ = apart_ && (!uses_var(loop->extent, samples_) || is_var(loop->extent, samples_));
-    children(s);
-  }
-  void expr(const Expr& e) override {
-    if (const auto* load = e.as<Load>()) access(load->buffer, load->indices);
-    children(e);
-  }
-  void access(const Buffer& b, const std::vector<Expr>& indices) {
-    for (size_t d = 0; d < indices.size(); ++d) {
-      const bool sample = d == 0 && sampled_.count(b);
-      apart_ = apart_ && (sample ? own_ && is_var(indices[0], own_) : !own_ || !uses_var(indices[d], own_));
-    }
-  }
-
-  const Var samples_;
-  std::unordered_set<Buffer> sampled_;
-  Var own_;
-  bool apart_ = true;
-};
-
-// Values may depend on which sample it is only by what they load.
-bool computes_with(const PrimFunc& f, const Var& samples) {
-  bool found = false;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (const auto* store = s.as<Store>()) found = found || uses_var(store->value, samples);
-    if (const auto* update = s.as<Update>()) found = found || uses_var(update->value, samples);
-  });
-  return found;
-}
+constexpr int64_t kStayNear = 16 << 10;  // bytes of weights that stay in the first level
 
 // Each access to the sampled parameters behind those of the samples before.
 class Shift : public Rewriter {
@@ -112,30 +48,29 @@ class Shift : public Rewriter {
 
 }  // namespace
 
-std::optional<PrimFunc> one_sample(const PrimFunc& f) {
-  if (f.dims.size() != 1) return std::nullopt;
-  const Var& samples = f.dims[0];
-  if (!SamplesApart(f, samples).yes() || computes_with(f, samples)) return std::nullopt;
-  const PrimFunc one = with_dims(f, {{samples, Expr(1)}});
-  int64_t weights = 0;
-  for (const Param& p : one.params)
-    if (p.role == Role::constant) weights += physical_size(p.decl);
-  if (flops_of(one) < kOftenUsed * static_cast<double>(weights)) return std::nullopt;
-  return one;
+bool pays_by_sample(const OneSample& one) {
+  int64_t bytes = 0, weights = 0;
+  for (const Param& p : one.func.params) {
+    if (p.role != Role::constant) continue;
+    const auto size = physical_size(p.decl);
+    weights += size;
+    bytes += size * bytes_of(p.decl.buffer->type.dtype);
+  }
+  return bytes <= kStayNear || flops_of(one.func) >= kOftenUsed * static_cast<double>(weights);
 }
 
-PrimFunc over_samples(const PrimFunc& f, const PrimFunc& lowered) {
+PrimFunc over_samples(const PrimFunc& f, const OneSample& one, const PrimFunc& lowered) {
   PrimFunc out = lowered;
   out.dims = f.dims;
   const Var sample = make_var("sample");
   Shift shift;
   for (size_t i = 0; i < f.params.size(); ++i) {
+    if (!one.sampled[i]) continue;
     BufferDecl& decl = out.params[i].decl;
-    if (f.params[i].decl.shape.empty() || !is_var(f.params[i].decl.shape[0], f.dims[0])) continue;
     shift.by[decl.buffer] = Expr(sample) * decl.shape.at(0);
-    decl.shape[0] = Expr(f.dims[0]) * decl.shape[0];
+    decl.shape[0] = Expr(one.samples) * decl.shape[0];
   }
-  out.body = make::loop(sample, Expr(f.dims[0]), shift.stmt(lowered.body));
+  out.body = make::loop(sample, Expr(one.samples), shift.stmt(lowered.body));
   return out;
 }
 

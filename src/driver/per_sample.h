@@ -1,18 +1,16 @@
-// A function of one open size, the number of samples, as a loop over the function of one sample. What is in
-// the loop is scheduled with all sizes known, so a run of one sample takes what it takes with a fixed size.
+// A function of as many samples as a run decides, as a loop over the function of one sample. What is in the
+// loop is scheduled with fewer sizes open, or none: then a run of one sample takes what it takes with a fixed
+// size.
 #pragma once
 
-#include <optional>
-
-#include "nestor/ir.h"
+#include "nestor/graph.h"
 
 namespace nestor {
 
-// The function of one sample, where f has one open size and each sample is computed from the same sample of
-// the inputs alone; and where the weights, which are then read again for each sample, are used often enough.
-std::optional<PrimFunc> one_sample(const PrimFunc& f);
+// Whether the weights, which are read again for each sample, are used often enough, or stay near.
+bool pays_by_sample(const OneSample& one);
 
-// `lowered`, made of one_sample(f), in a loop over the samples.
-PrimFunc over_samples(const PrimFunc& f, const PrimFunc& lowered);
+// `lowered`, made of the function of one sample, in a loop over the samples of f.
+PrimFunc over_samples(const PrimFunc& f, const OneSample& one, const PrimFunc& lowered);
 
 }  // namespace nestor

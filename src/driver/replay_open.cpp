@@ -1,5 +1,10 @@
 #include "src/driver/replay_open.h"
 
+#include <algorithm>
+
+#include "nestor/library.h"
+#include "nestor/nest_file.h"
+
 namespace nestor {
 
 namespace {
@@ -18,13 +23,38 @@ std::vector<Stand> stands_for(const Step& fuse) {
   return {{fuse.args[0] + "." + fuse.results[0], fuse.args[0] + "." + loops.substr(1, end - 1)}};
 }
 
+bool is_hint(const Step& s) {
+  return s.primitive == "storage_align" || s.primitive == "prefetch" || s.primitive == "annotate";
+}
+
+bool is_prime(int64_t n) {
+  for (int64_t d = 2; d * d <= n; ++d)
+    if (n % d == 0) return false;
+  return true;
+}
+
+// Sizes of one stay: a schedule for one sample needn't be one for many.
+int64_t divided_by_nothing(int64_t size) {
+  while (!is_prime(size)) ++size;
+  return size;
+}
+
+PrimFunc of_sizes(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typical, int64_t times) {
+  VarMap sizes;
+  for (const Var& d : f.dims) {
+    const int64_t size = typical.at(d);
+    sizes[d] = Expr(size > 1 ? divided_by_nothing(size * times) : size);
+  }
+  return with_dims(f, sizes);
+}
+
 }  // namespace
 
-Trace accepted_steps(const PrimFunc& f, const Trace& trace) {
+Replay accepted_steps(const PrimFunc& f, const Trace& trace) {
   const QuietRefusals quiet;
   Schedule s(f);
   std::vector<Stand> stands;
-  Trace out = trace;
+  Replay out{trace};
   for (Step step : trace.steps) {
     for (const Stand& stand : stands)
       for (std::string& arg : step.args)
@@ -32,11 +62,37 @@ Trace accepted_steps(const PrimFunc& f, const Trace& trace) {
     try {
       s.step(step);
     } catch (const ScheduleError& e) {
-      out.given_up.push_back(e.diagnostic().message);
+      out.trace.given_up.push_back(e.diagnostic().message);
+      out.lost += !is_hint(step);
       for (Stand& stand : stands_for(step)) stands.push_back(std::move(stand));
     }
   }
-  out.steps = s.trace().steps;
+  out.trace.steps = s.trace().steps;
+  return out;
+}
+
+std::vector<ScheduleChoice> choices_for_open_sizes(const PrimFunc& f,
+                                                   const std::unordered_map<Var, int64_t>& typical,
+                                                   const CompileOptions& options) {
+  constexpr int64_t kMostPlanned = 1 << 14;
+  VarMap sizes;
+  for (const Var& d : f.dims) sizes[d] = Expr(typical.at(d));
+  const PrimFunc usual = with_dims(f, sizes);
+  if (ScheduleChoice choice = choose_schedule(usual, options); choice.origin != "default") return {choice};
+  std::vector<Replay> replays;
+  for (const int64_t times : {1, 4, 16}) {
+    if (times > 1 && std::any_of(f.dims.begin(), f.dims.end(),
+                                 [&](const Var& d) { return typical.at(d) > kMostPlanned / times; }))
+      break;
+    replays.push_back(accepted_steps(f, choose_schedule(of_sizes(f, typical, times), options).trace));
+    if (replays.back().lost == 0) break;
+  }
+  std::ranges::stable_sort(replays, {}, &Replay::lost);
+  std::vector<ScheduleChoice> out;
+  for (Replay& r : replays) out.push_back({std::move(r.trace), "default", r.lost > 0});
+  const Trace plain = plain_schedule(usual, options.target);
+  out.push_back({plain, "plain", true});
+  out.push_back({accepted_steps(f, plain).trace, "plain", true});
   return out;
 }
 

@@ -134,7 +134,10 @@ class ChannelBlocker : NestChanger {
     for (size_t k = 0; k < iters.size(); ++k) {
       const bool split = iters_.count({n, k}) > 0;
       moves |= split && uses_var(index, iters[k].var);
-      facts.set(iters[k].var, {0, (split ? padded(iters[k].extent) : *as_int(iters[k].extent)) - 1});
+      if (split)
+        facts.set(iters[k].var, {0, padded(iters[k].extent) - 1});
+      else if (const auto extent = as_int(iters[k].extent))
+        facts.set(iters[k].var, {0, *extent - 1});
     }
     const Interval reached = range_of(index, facts);
     return moves && reached.lo >= 0 && reached.hi < padded(decls_.at(b).shape[dim]);
@@ -242,7 +245,7 @@ class ChannelBlocker : NestChanger {
       };
       if (!iters_.count({n, k})) {
         // Iterators of one value stay in the indices: they are what a schedule finds its way by.
-        if (const int64_t extent = *as_int(i.extent); extent > 1) reindex.facts.set(i.var, {0, extent - 1});
+        set_range(reindex.facts, i);
         (r ? reduced : spatial).push_back(i);
         continue;
       }

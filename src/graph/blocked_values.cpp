@@ -30,7 +30,7 @@ bool has_channels(const TensorType& t) {
   if (t.dtype == DType::boolean || bytes_of(t.dtype) > 4 || t.shape.size() < 3 || t.shape[1] == 0)
     return false;
   int64_t pixels = 1;
-  for (size_t d = 2; d < t.shape.size(); ++d) pixels *= t.shape[d];
+  for (size_t d = 2; d < t.shape.size(); ++d) pixels *= t.shape[d].typical();
   return pixels > 1;
 }
 
@@ -170,13 +170,14 @@ bool gathers_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
       if (s.group == 1 || filters >= lanes) return false;
       if (std::all_of(kernel.begin(), kernel.end(), [](int64_t size) { return size == 1; }))
         return channels > 1;
-      return channels > filters && kManyGroups * filters <= lanes && kLeastRow * output.back() >= lanes;
+      return channels > filters && kManyGroups * filters <= lanes &&
+             kLeastRow * output.back().typical() >= lanes;
     };
     if (transposed) {
       const ops::TransposedShape s = ops::transposed_shape(ctx);
       return gathers(s, s.kernel, s.output);
     }
-    const ops::ConvShape s = ops::conv_shape(ctx, 1);
+    const ops::ConvShape s = ops::conv_shape(ctx, 1).typical();
     return gathers(s, s.window.kernel, s.window.output);
   });
 }
@@ -187,7 +188,7 @@ constexpr double kFilledByImage = 0.75;  // of the lanes, at least, for those al
 bool rows_fill_better(const TensorType& made, int64_t lanes, bool double_pumped) {
   constexpr double kBetter = 1.15;
   return has_channels(made) && kBetter * filled(made.shape[1], lanes) <=
-                                   filled(made.shape.back(), double_pumped ? lanes / 2 : lanes);
+                                   filled(made.shape.back().typical(), double_pumped ? lanes / 2 : lanes);
 }
 
 bool worth_blocks(int64_t channels, int64_t lanes, double least) {
@@ -206,18 +207,19 @@ bool takes_blocks(const Graph& g, const KernelCall& call, const Kind& kind, int6
   constexpr int64_t kLeastBlocks = 4, kLeastOfMany = 8, kLeastSteps = 16, kMany = 8 << 20;
   constexpr int64_t kFewBesideTaps = 4;
   constexpr double kFilled = 0.75, kFilledByRows = 0.8;
-  const std::vector<int64_t>& made = value_of(g, call.args.back()).type.shape;
+  const std::vector<int64_t> made = value_of(g, call.args.back()).type.shape.typical();
   const TensorType& image = value_of(g, call.args[0]).type;
   if (image.dtype != DType::f32 || !kind.product || !kind.strided || made.size() < 3 ||
       image.shape.size() < 3 || made[1] < 2)
     return false;
-  const int64_t channels = image.shape[1], blocks = ceil_div(channels, lanes);
+  const std::vector<int64_t> read = image.shape.typical();
+  const int64_t channels = read[1], blocks = ceil_div(channels, lanes);
   if (channels % lanes == 1) return false;  // no vector: at the image's borders each step would be masked
-  const std::vector<int64_t>& filters = value_of(g, call.args[1]).type.shape;
+  const std::vector<int64_t> filters = value_of(g, call.args[1]).type.shape.typical();
   if (filters.size() != made.size() || filters.size() != image.shape.size()) return false;
-  int64_t bytes = bytes_of(image.dtype) * image.shape[0] * channels, steps = blocks;  // that are read
+  int64_t bytes = bytes_of(image.dtype) * read[0] * channels, steps = blocks;  // that are read
   for (size_t d = 2; d < filters.size(); ++d) {
-    bytes *= std::min<int64_t>(image.shape[d], made[d] * filters[d]);
+    bytes *= std::min(read[d], made[d] * filters[d]);
     steps *= filters[d];
   }
   // Rows of the image fill vectors nearly as well, and each tap that knows of the padding walks it again: not
@@ -261,8 +263,9 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
     for (const int i : call.nodes)
       kind.transformed |= options.winograd && suits_winograd(g, g.nodes[static_cast<size_t>(i)], lanes);
     if (const TensorType& made = value_of(g, call.args.back()).type;
-        (kind.blends && (options.double_pumped ? has_channels(made) && !worth_blocks(made.shape[1], lanes, 1)
-                                               : worth_blocks(made.shape.back(), lanes, kFilledByImage))) ||
+        (kind.blends &&
+         (options.double_pumped ? has_channels(made) && !worth_blocks(made.shape[1], lanes, 1)
+                                : worth_blocks(made.shape.back().typical(), lanes, kFilledByImage))) ||
         (kind.shares && rows_fill_better(made, lanes, options.double_pumped)) ||
         scatters_groups(g, call, lanes) || gathers_groups(g, call, lanes)) {
       row_major.insert(call.args.begin(), call.args.end());
@@ -284,6 +287,7 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
 bool takes(const PrimFunc& f, const KernelCall& call, const std::set<ValueId>& blocked, int64_t lanes) {
   std::vector<bool> which;
   for (const ValueId v : call.args) which.push_back(blocked.count(v) > 0);
+  if (std::find(which.begin(), which.end(), true) == which.end()) return true;
   return block_channels(f, which, lanes).has_value();
 }
 

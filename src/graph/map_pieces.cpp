@@ -98,7 +98,7 @@ class PieceMapper : NestChanger {
         std::none_of(uses_[n].accesses.begin(), uses_[n].accesses.end(),
                      [&](const NestAccess& a) { return !a.write && !touching(a.buffer, true).empty(); });
     const std::vector<IterVar>& iters = nests_[n].block.iters;
-    return copies && (iters.empty() || *as_int(iters.back().extent) < kShort);
+    return copies && (iters.empty() || as_int(iters.back().extent).value_or(kShort) < kShort);
   }
 
   // Whether nest m writes what nest n reads.
@@ -173,7 +173,7 @@ class PieceMapper : NestChanger {
       place[iters[k].var] = dims_[k] ? made.indices[*dims_[k]] : Expr(0);
     Facts facts;
     for (const IterVar& i : block.iters)  // the others stay iterators
-      if (const int64_t extent = *as_int(i.extent); extent > 1) facts.set(i.var, {0, extent - 1});
+      set_range(facts, i);
     std::vector<Expr> indices;
     for (const Expr& e : map.indices) indices.push_back(substitute(e, place));
     block.id = make_block_id(std::move(name));

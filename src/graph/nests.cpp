@@ -17,8 +17,7 @@ std::optional<Nest> read_nest(Stmt s) {
   if (!block || block->iters.size() != nest.loops.size()) return std::nullopt;
   for (size_t k = 0; k < nest.loops.size(); ++k) {
     const auto* binding = block->iters[k].binding.as<VarRef>();
-    if (!binding || binding->var != nest.loops[k]->var || !as_int(block->iters[k].extent))
-      return std::nullopt;
+    if (!binding || binding->var != nest.loops[k]->var) return std::nullopt;
   }
   nest.block = *block;
   return nest;
@@ -66,6 +65,10 @@ Stmt loops_around(Block block) {
   return s;
 }
 
+void set_range(Facts& facts, const IterVar& i) {
+  if (const auto extent = as_int(i.extent); extent && *extent > 1) facts.set(i.var, {0, *extent - 1});
+}
+
 void NestUses::block(const Block& b) {
   stmt(b.body);
   if (b.init) stmt(b.init);
@@ -104,7 +107,9 @@ std::optional<size_t> NestChanger::iterator_at(size_t n, const Expr& e, const Ex
   const auto* r = e.as<VarRef>();
   const std::vector<IterVar>& iters = nests_[n].block.iters;
   for (size_t k = 0; r && k < iters.size(); ++k)
-    if (iters[k].var == r->var && as_int(iters[k].extent) == as_int(extent)) return k;
+    if (iters[k].var == r->var && (as_int(extent) ? as_int(iters[k].extent) == as_int(extent)
+                                                  : same_expr(iters[k].extent, extent)))
+      return k;
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "nestor/simplify.h"
 #include "nestor/walk.h"
 
 namespace nestor {
@@ -23,6 +24,9 @@ std::optional<std::vector<Nest>> read_nests(const PrimFunc& f);
 void drop_unit_reductions(Nest& nest);
 // The block in loops over its iterators, each of which is bound to a variable.
 Stmt loops_around(Block block);
+// Lets `facts` know the iterator's values where their number is known and more than one: those of one value
+// stay in indices, as what a schedule finds its way by.
+void set_range(Facts& facts, const IterVar& i);
 
 struct NestAccess {
   Buffer buffer;

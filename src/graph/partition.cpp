@@ -20,6 +20,8 @@
 #include "src/graph/function_table.h"
 #include "src/graph/fusion.h"
 #include "src/graph/map_pieces.h"
+#include "src/graph/one_sample.h"
+#include "src/graph/own_sizes.h"
 #include "src/graph/split_groups.h"
 #include "src/ops/transposed.h"
 
@@ -253,6 +255,56 @@ PrimFunc build_function(const Graph& g, const std::vector<int>& nodes, std::vect
   return GroupBuilder(g, nodes).build(args ? *args : unused);
 }
 
+namespace {
+
+// A loop's or a branch's function stands for its bodies until these are inlined.
+bool is_placeholder(const Graph& g, const KernelCall& call) {
+  return !g.nodes[static_cast<size_t>(call.nodes[0])].bodies.empty();
+}
+
+PrimFunc as_built(const Graph& g, KernelCall& call, const PartitionOptions& options) {
+  call.args.clear();
+  PrimFunc f = GroupBuilder(g, call.nodes).build(call.args);
+  return options.fuse && !is_placeholder(g, call) ? map_pieces(f) : f;
+}
+
+PrimFunc in_blocks(PrimFunc f, const KernelCall& call, const Partition& p) {
+  std::vector<bool> which;
+  for (const ValueId v : call.args) which.push_back(p.blocked.count(v) > 0);
+  if (std::find(which.begin(), which.end(), true) == which.end()) return f;
+  return block_channels(f, which, p.channel_block).value();
+}
+
+// Finds functions of one sample (Partition::one_sample).
+class FunctionsOfSamples {
+ public:
+  FunctionsOfSamples(const Graph& g, const PartitionOptions& options, OwnSizes& sizes)
+      : g_(g), options_(options), sizes_(sizes) {}
+
+  // `f`: the function of `call` before its dimensions are merged.
+  std::optional<OneSample> find(const KernelCall& call, const PrimFunc& f, const Partition& p) {
+    if (!options_.fuse || is_placeholder(g_, call)) return std::nullopt;
+    for (const Var& samples : f.dims) {
+      const auto sampled = sampled_params(f, samples);
+      if (!sampled) continue;
+      const Graph& one = graphs_.try_emplace(samples, with_size(g_, samples, 1)).first->second;
+      KernelCall of_one = call;
+      PrimFunc func = collapse_dims(split_groups(in_blocks(as_built(one, of_one, options_), of_one, p)));
+      if (!func.dims.empty()) sizes_.name(func);
+      return OneSample{samples, std::move(func), *sampled};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const Graph& g_;
+  const PartitionOptions& options_;
+  OwnSizes& sizes_;
+  std::unordered_map<Var, Graph> graphs_;
+};
+
+}  // namespace
+
 Partition partition(const Graph& g, const PartitionOptions& options) {
   const Fusion fusion = fuse(g, options.fuse, options.join_products);
   Partition out;
@@ -264,29 +316,31 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
   std::vector<PrimFunc> funcs;
   for (const std::vector<int>& group : fusion.groups) {
     KernelCall call;
-    PrimFunc f = GroupBuilder(g, group).build(call.args);
-    const bool placeholder = !g.nodes[static_cast<size_t>(group[0])].bodies.empty();
-    funcs.push_back(options.fuse && !placeholder ? map_pieces(f) : std::move(f));
     call.nodes = group;
+    funcs.push_back(as_built(g, call, options));
     out.calls.push_back(std::move(call));
   }
   out.channel_block = options.channel_block;
   out.blocked = blocked_values(g, out, funcs, options);
   FunctionTable table(out.funcs);
+  OwnSizes sizes(g.symbols);
+  FunctionsOfSamples of_samples(g, options, sizes);
   for (size_t c = 0; c < funcs.size(); ++c) {
     KernelCall& call = out.calls[c];
-    std::vector<bool> which;
-    for (ValueId v : call.args) which.push_back(out.blocked.count(v) > 0);
-    PrimFunc f = std::find(which.begin(), which.end(), true) == which.end()
-                     ? std::move(funcs[c])
-                     : block_channels(funcs[c], which, options.channel_block).value();
-    if (options.fuse && g.nodes[static_cast<size_t>(call.nodes[0])].bodies.empty())
-      f = collapse_dims(split_groups(f));
+    const PrimFunc blocked = in_blocks(std::move(funcs[c]), call, out);
+    PrimFunc f = options.fuse && !is_placeholder(g, call) ? collapse_dims(split_groups(blocked)) : blocked;
+    std::optional<OneSample> one = of_samples.find(call, blocked, out);
+    if (!f.dims.empty()) sizes.name(f);
+    for (const Var& d : one ? one->func.dims : std::vector<Var>())
+      if (std::find(f.dims.begin(), f.dims.end(), d) == f.dims.end()) f.dims.push_back(d);
     for (const Var& d : f.dims) {
-      call.sizes.emplace_back(d);
-      out.typical.emplace(d, g.symbols->typical(d));
+      call.sizes.push_back(sizes.value(d));
+      out.typical.emplace(d, g.symbols->typical(call.sizes.back()));
     }
     call.func = table.add(std::move(f));
+    if (!one) continue;
+    one->func.name = out.funcs[static_cast<size_t>(call.func)].name;
+    out.one_sample.emplace(call.func, std::move(*one));
   }
   return out;
 }

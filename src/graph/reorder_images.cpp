@@ -190,14 +190,14 @@ Gain gain_of(const Graph& g, const Partition& p, const KernelCall& call, const N
   const bool row_major = !p.blocked.count(call.args.back());
   if (transposed)
     return row_major && scatters_badly(ops::transposed_shape(ctx), lanes) ? Gain::by_result : Gain::none;
-  const ops::ConvShape s = ops::conv_shape(ctx, 1);
+  const ops::ConvShape s = ops::conv_shape(ctx, 1).typical();
   if (row_major && is_small_in_batch(s)) return Gain::by_result;
   const auto by_image = [](bool pays) { return pays ? Gain::by_image : Gain::none; };
   if (p.blocked.count(n.inputs[0])) return Gain::none;
   double copied = 0;  // read and written
   for (const ValueId v : images_of(g, call, {n.outputs[0]})) {
     const TensorType& t = value_of(g, v).type;
-    if (!p.blocked.count(v)) copied += 2 * static_cast<double>(product(t.shape) * bytes_of(t.dtype));
+    if (!p.blocked.count(v)) copied += 2 * static_cast<double>(product(t.shape.typical()) * bytes_of(t.dtype));
   }
   if (lanes >= kWidestVector)
     return by_image(fills_rows_badly(s, copied, lanes) || pays_by_parts(s, copied, how));

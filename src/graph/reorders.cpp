@@ -69,7 +69,7 @@ class Reorderer {
 
 std::set<ValueId> images_of(const Graph& g, const KernelCall& call, const std::set<ValueId>& chosen) {
   std::set<ValueId> out;
-  const std::vector<int64_t>& made = value_of(g, call.args.back()).type.shape;
+  const Dims& made = value_of(g, call.args.back()).type.shape;
   for (const ValueId v : call.args)
     if (!is_constant(g, v) && value_of(g, v).type.shape == made) out.insert(v);
   for (const int i : call.nodes)

@@ -79,16 +79,24 @@ Images images_in(const Graph& g, const Partition& p, const KernelCall& call) {
   Images out;
   for (const ValueId v : images) {
     const TensorType& t = value_of(g, v).type;
-    if (is_constant(g, v) || t.shape.size() < 3 || product(t.shape) == t.shape[0] * t.shape[1]) continue;
+    const std::vector<int64_t> shape = t.shape.typical();
+    if (is_constant(g, v) || shape.size() < 3 || product(shape) == shape[0] * shape[1]) continue;
     int64_t& most = p.blocked.count(v) ? out.in_blocks : out.row_major;
-    most = std::max<int64_t>(most, product(t.shape));
+    most = std::max(most, product(shape));
     out.floats &= t.dtype == DType::f32;
   }
   return out;
 }
 
+int64_t typical(const Partition& p, const Expr& extent) {
+  VarMap sizes;
+  for (const auto& [dim, size] : p.typical) sizes[dim] = Expr(size);
+  return as_int(simplify(substitute(extent, sizes))).value_or(0);
+}
+
 // Maps beside a sum are planned with it, and don't turn vectors either.
-bool converts_in_sums(const PrimFunc& f, const Images& images, bool makes_rows, int64_t lanes) {
+bool converts_in_sums(const Partition& p, const PrimFunc& f, const Images& images, bool makes_rows,
+                      int64_t lanes) {
   if (images.in_blocks < kLeast || images.row_major == 0) return false;
   const auto nests = read_nests(f);
   if (!nests) return false;
@@ -96,7 +104,7 @@ bool converts_in_sums(const PrimFunc& f, const Images& images, bool makes_rows, 
   bool both = false;
   for (const Nest& nest : *nests) {
     int64_t instances = reduces(nest);
-    for (const IterVar& i : nest.block.iters) instances *= as_int(i.extent).value_or(0);
+    for (const IterVar& i : nest.block.iters) instances *= typical(p, i.extent);
     products += instances;
     both |= walks_both(nest, lanes);
   }
@@ -129,7 +137,7 @@ bool separate_layouts(Graph& g, Partition& p, const PartitionOptions& how) {
   if (how.channel_block <= 1) return false;
   const auto converts = [&](const Graph& graph, const Partition& q, const KernelCall& call) {
     return !sums_along_channels(graph, call, how.channel_block) &&
-           converts_in_sums(q.funcs[static_cast<size_t>(call.func)], images_in(graph, q, call),
+           converts_in_sums(q, q.funcs[static_cast<size_t>(call.func)], images_in(graph, q, call),
                             !q.blocked.count(call.args.back()), how.channel_block);
   };
   bool any = false;

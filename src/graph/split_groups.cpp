@@ -71,8 +71,9 @@ class GroupSplitter : NestChanger {
   }
   bool split_iter(std::pair<size_t, size_t> i, int64_t factor) {
     const IterVar& iter = iters(i.first)[i.second];
-    possible_ &= iter.kind == IterKind::spatial;
-    return set(iters_, i, *as_int(iter.extent), factor);
+    const auto extent = as_int(iter.extent);
+    possible_ &= iter.kind == IterKind::spatial && extent;
+    return set(iters_, i, extent.value_or(0), factor);
   }
   bool split_dim(const Buffer& b, size_t dim, int64_t factor) {
     const auto extent = as_int(decls_.at(b).shape[dim]);
@@ -167,7 +168,7 @@ class GroupSplitter : NestChanger {
     block.iters.clear();
     Reindex reindex(*this);
     const auto keep = [&](const IterVar& i) {
-      if (const int64_t extent = *as_int(i.extent); extent > 1) reindex.facts.set(i.var, {0, extent - 1});
+      set_range(reindex.facts, i);
       block.iters.push_back(i);
     };
     for (size_t k = 0; k < iters(n).size(); ++k) {

@@ -81,8 +81,11 @@ int64_t taps_inside(int64_t input, int64_t output, int64_t pad) {
 // A convolution that the algorithm applies to.
 std::optional<Layer> layer_of(const Graph& g, const Node& n) {
   if (!has_winograd_form(g, n)) return std::nullopt;
+  const Dims& made = value_of(g, n.outputs[0]).type.shape;
+  if (!made[2].known() || !made[3].known()) return std::nullopt;
   const OpContext ctx(g, n);
-  const std::vector<int64_t>&x = ctx.input(0).shape, &w = ctx.input(1).shape, &y = ctx.output(0).shape;
+  const std::vector<int64_t> x = ctx.input(0).shape.typical(), w = ctx.input(1).shape.typical(),
+                             y = ctx.output(0).shape.typical();
   if (product(y) == 0) return std::nullopt;
   // What auto_pad adds is split evenly, or almost so.
   const auto pads = ctx.get_ints("pads", {(y[2] - x[2] + 2) / 2, (y[3] - x[3] + 2) / 2});
@@ -280,7 +283,7 @@ Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& option
   const int64_t bytes = bytes_of_constants(g);
   const auto unblocked = [&](ValueId v) {
     const TensorType& t = value_of(g, v).type;
-    return p.blocked.count(v) ? Dim(0) : product(t.shape) * bytes_of(t.dtype);
+    return p.blocked.count(v) ? 0 : product(t.shape.typical()) * bytes_of(t.dtype);
   };
   Choices chosen;
   for (const KernelCall& call : p.calls)
@@ -339,7 +342,7 @@ bool suits_winograd(const Graph& g, const Node& n, int64_t lanes) {
   constexpr double kFilled = 0.62;  // of the lanes of blocks of filters
   if (!has_winograd_form(g, n)) return false;
   const OpContext ctx(g, n);
-  const std::vector<int64_t>&w = ctx.input(1).shape, &y = ctx.output(0).shape;
+  const std::vector<int64_t> w = ctx.input(1).shape, y = ctx.output(0).shape.typical();
   return w[1] >= kLeastChannels && std::min(y[2], y[3]) >= kLeastImage &&
          static_cast<double>(w[0]) >= kFilled * static_cast<double>(lanes * ceil_div(w[0], lanes));
 }

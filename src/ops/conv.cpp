@@ -41,6 +41,16 @@ ConvShape conv_shape(const OpContext& ctx, int weights) {
   return s;
 }
 
+ConvShape ConvShape::typical() const {
+  const Window& w = window;
+  return {{w.input.typical(), w.kernel.typical(), w.stride.typical(), w.dilation.typical(),
+           w.pad_begin.typical(), w.pad_end.typical(), w.output.typical()},
+          n.typical(),
+          channels.typical(),
+          filters.typical(),
+          group};
+}
+
 void convolve(FuncBuilder& f, const ConvShape& s, const BuildTensor& p, const BuildTensor& w,
               const BuildTensor& out, const Factor& left, const Factor& right) {
   const Window& win = s.window;

@@ -45,6 +45,7 @@ struct ConvShape {
   Dim n, channels, filters;
   int64_t group;
   Dims output() const;
+  ConvShape typical() const;       // with a number for each size that is open
   std::vector<Axis> axes() const;  // of the output: n o y x
 };
 // Of input 0 and the weights, input w; fails where they don't make a convolution.

@@ -136,7 +136,8 @@ void build_weights(const OpContext& ctx, FuncBuilder& b, const Tensors& in, cons
 // The window that a tile is: m + 2 rows of the input, m apart, as many tiles as cover the output.
 struct TiledConv {
   Window direct, tiles;
-  int64_t n, channels, filters;
+  Dim n;
+  int64_t channels, filters;
 };
 
 TiledConv tiled_conv(const OpContext& ctx, const Winograd& wino) {
@@ -171,36 +172,61 @@ void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
   const TiledConv c = tiled_conv(ctx, wino);
   const bool has_bias = in.size() > 2 && in[2];
   const int64_t m = wino.tile, ty = c.tiles.output[0], tx = c.tiles.output[1];
-  const int64_t width = (tx - 1) * m + wino.reads, rows = c.n * ty, tiles = rows * tx;
+  // The tiles of all images are one row of tiles; of as many images as a run decides, each has its own.
+  const bool apart = !c.n.known();
+  const int64_t width = (tx - 1) * m + wino.reads, rows = (apart ? Dim(1) : c.n) * ty, tiles = rows * tx;
   const DType type = in[0].dtype();
+  const auto axes = [&](std::vector<Axis> of_an_image) {
+    if (apart) of_an_image.insert(of_an_image.begin(), {"n", c.n});
+    return of_an_image;
+  };
+  const auto temp = [&](const char* name, Dims of_an_image) {
+    if (apart) of_an_image.insert(of_an_image.begin(), c.n);
+    return b.temp(name, {type, of_an_image});
+  };
+  // Of the image that the axes `e` of such a tensor name.
+  const auto of = [&](const BuildTensor& t, const Exprs& e, Exprs at) {
+    if (apart) at.insert(at.begin(), e[0]);
+    return t.at(at);
+  };
+  const auto inner = [&](const Exprs& e) { return apart ? Exprs(e.begin() + 1, e.end()) : e; };
+
   const BuildTensor x = padded_input(b, c.tiles, in[0], constant_like(in[0], 0));
-  const BuildTensor q = b.temp("Q", {type, {c.channels, rows, wino.reads, width}});
-  const BuildTensor v = b.temp("V", {type, {wino.reads, wino.reads, c.channels, tiles}});
-  const BuildTensor products = b.temp("M", {type, {wino.reads, wino.reads, c.filters, tiles}});
+  const BuildTensor q = temp("Q", {c.channels, rows, wino.reads, width});
+  const BuildTensor v = temp("V", {wino.reads, wino.reads, c.channels, tiles});
+  const BuildTensor products = temp("M", {wino.reads, wino.reads, c.filters, tiles});
   const BuildTensor r = b.temp("R", {type, {c.n, c.filters, c.direct.output[0], tx, wino.reads}});
   const BuildTensor t = has_bias ? b.temp("T", {type, out[0].shape}) : out[0];
 
   const Axis i{"i", wino.reads}, j{"j", wino.reads};
-  b.compute(q, {{"c", c.channels}, {"r", rows}, i, {"w", width}}, [&](const Exprs& e) {
+  b.compute(q, axes({{"c", c.channels}, {"r", rows}, i, {"w", width}}), [&](const Exprs& all) {
+    const Exprs e = inner(all);
     return paired_rows(wino.input, e[2], [&](int64_t k) {
-      return x(quotient(e[1], ty, rows), e[0], remainder(e[1], ty, rows) * Expr(m) + Expr(k), e[3]);
+      return x(apart ? all[0] : quotient(e[1], ty, rows), e[0], remainder(e[1], ty, rows) * Expr(m) + Expr(k),
+               e[3]);
     });
   });
-  b.compute(v, {i, j, {"c", c.channels}, {"t", tiles}}, [&](const Exprs& e) {
+  b.compute(v, axes({i, j, {"c", c.channels}, {"t", tiles}}), [&](const Exprs& all) {
+    const Exprs e = inner(all);
     return paired_rows(wino.input, e[1], [&](int64_t k) {
-      return q(e[2], quotient(e[3], tx, tiles), e[0], remainder(e[3], tx, tiles) * Expr(m) + Expr(k));
+      return of(q, all,
+                {e[2], quotient(e[3], tx, tiles), e[0], remainder(e[3], tx, tiles) * Expr(m) + Expr(k)});
     });
   });
-  b.reduce(products, {i, j, {"o", c.filters}, {"t", tiles}}, {{"c", c.channels}}, ReduceOp::add,
-           [&](const Exprs& e, const Exprs& k) {
-             return v(e[0], e[1], k[0], e[3]) * make::cast(Type{type, 1}, in[1](e[2], e[0], e[1], k[0]));
+  b.reduce(products, axes({i, j, {"o", c.filters}, {"t", tiles}}), {{"c", c.channels}}, ReduceOp::add,
+           [&](const Exprs& all, const Exprs& k) {
+             const Exprs e = inner(all);
+             return of(v, all, {e[0], e[1], k[0], e[3]}) *
+                    make::cast(Type{type, 1}, in[1](e[2], e[0], e[1], k[0]));
            });
   const std::vector<Axis> pixels = {
       {"n", c.n}, {"o", c.filters}, {"y", c.direct.output[0]}, {"x", c.direct.output[1]}};
+  const bool many = !apart && c.n > 1;
   b.compute(r, {pixels[0], pixels[1], pixels[2], {"tx", tx}, j}, [&](const Exprs& e) {
-    const Expr row = e[2] / Expr(m), first = c.n > 1 ? e[0] * Expr(ty) + row : row;
-    return output_rows(wino.output, e[2] % Expr(m),
-                       [&](int64_t k) { return products(k, e[4], e[1], first * Expr(tx) + e[3]); });
+    const Expr row = e[2] / Expr(m), first = many ? e[0] * Expr(ty) + row : row;
+    return output_rows(wino.output, e[2] % Expr(m), [&](int64_t k) {
+      return of(products, e, {k, e[4], e[1], first * Expr(tx) + e[3]});
+    });
   });
   b.compute(t, pixels, [&](const Exprs& e) {
     return output_rows(wino.output, e[3] % Expr(m),

@@ -1,0 +1,107 @@
+#include "src/graph/one_sample.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "nestor/layout.h"
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+bool is_var(const Expr& e, const Var& v) {
+  const auto* ref = e.as<VarRef>();
+  return ref && ref->var == v;
+}
+
+// Whether all blocks go over the samples, and touch of tensors with samples only their own.
+class SamplesApart : public Walker {
+ public:
+  SamplesApart(const PrimFunc& f, const Var& samples) : samples_(samples) {
+    for (const auto& [buffer, decl] : declarations(f)) {
+      const bool sampled = !decl.shape.empty() && is_var(decl.shape[0], samples);
+      if (sampled) sampled_.insert(buffer);
+      for (size_t d = sampled ? 1 : 0; d < decl.shape.size(); ++d)
+        apart_ = apart_ && !uses_var(decl.shape[d], samples);
+      if (!sampled)
+        if (const Param* p = find_param(f, buffer); p && p->role == Role::out) apart_ = false;
+    }
+    stmt(f.body);
+  }
+  bool yes() const { return apart_ && used_ == as_index_; }
+  bool is_sampled(const Buffer& b) const { return sampled_.count(b) > 0; }
+
+ private:
+  void stmt(const Stmt& s) override {
+    if (const auto* block = s.as<Block>()) {
+      own_ = nullptr;
+      for (const IterVar& i : block->iters) {
+        if (!uses_var(i.extent, samples_)) continue;
+        apart_ = apart_ && !own_ && is_var(i.extent, samples_) && i.kind == IterKind::spatial &&
+                 i.binding.as<VarRef>();
+        own_ = i.var;
+      }
+    }
+    if (const auto* store = s.as<Store>()) access(store->buffer, store->indices);
+    if (const auto* update = s.as<Update>()) access(update->buffer, update->indices);
+    if (const auto* loop = s.as<For>())
+      apart_ = apart_ && (!uses_var(loop->extent, samples_) || is_var(loop->extent, samples_));
+    children(s);
+  }
+  void expr(const Expr& e) override {
+    if (const auto* load = e.as<Load>()) access(load->buffer, load->indices);
+    if (own_ && is_var(e, own_)) ++used_;
+    children(e);
+  }
+  void access(const Buffer& b, const std::vector<Expr>& indices) {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const bool sample = d == 0 && sampled_.count(b);
+      as_index_ += sample;
+      apart_ = apart_ && (sample ? own_ && is_var(indices[0], own_) : !own_ || !uses_var(indices[d], own_));
+    }
+  }
+
+  const Var samples_;
+  std::unordered_set<Buffer> sampled_;
+  Var own_;
+  int64_t used_ = 0, as_index_ = 0;  // a sample's number: all uses, and those that say whose element it is
+  bool apart_ = true;
+};
+
+// Values may depend on which sample it is only by what they load.
+bool computes_with(const PrimFunc& f, const Var& samples) {
+  bool found = false;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* store = s.as<Store>()) found = found || uses_var(store->value, samples);
+    if (const auto* update = s.as<Update>()) found = found || uses_var(update->value, samples);
+  });
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::vector<bool>> sampled_params(const PrimFunc& f, const Var& samples) {
+  const SamplesApart apart(f, samples);
+  if (!apart.yes() || computes_with(f, samples)) return std::nullopt;
+  std::vector<bool> out;
+  for (const Param& p : f.params) out.push_back(apart.is_sampled(p.decl.buffer));
+  return out;
+}
+
+Graph with_size(const Graph& g, const Var& symbol, int64_t size) {
+  Graph out = g;
+  const VarMap values = {{symbol, Expr(size)}};
+  bool open = false;
+  for (Value& v : out.values) {
+    for (Dim& d : v.type.shape)
+      if (!d.known()) d = Dim(simplify(substitute(d.expr(), values)), g.symbols);
+    for (Expr& e : v.elements) e = simplify(substitute(e, values));
+    open = open || !v.type.shape.known();
+  }
+  if (!open) out.symbols = nullptr;
+  return out;
+}
+
+}  // namespace nestor

@@ -1,0 +1,88 @@
+#include "src/graph/own_sizes.h"
+
+#include <algorithm>
+
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+class Namer : public Rewriter {
+ public:
+  Namer(const std::vector<Var>& dims, std::function<Var(const Expr&)> name)
+      : dims_(dims), name_(std::move(name)) {}
+
+  Expr expr(const Expr& e) override {
+    const auto* b = e.as<Binary>();
+    const bool quotient = b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && as_int(b->b);
+    return quotient && of_sizes(b->a) ? Expr(name_(e)) : children(e);
+  }
+  std::vector<Expr> shape(const std::vector<Expr>& from) {
+    std::vector<Expr> out;
+    for (const Expr& e : from) out.push_back(expr(e));
+    return out;
+  }
+
+ private:
+  // Nothing but sizes and numbers.
+  bool of_sizes(const Expr& e) const {
+    bool only = true, any = false;
+    for_each_expr(e, [&](const Expr& part) {
+      const auto* ref = part.as<VarRef>();
+      const bool size = ref && std::find(dims_.begin(), dims_.end(), ref->var) != dims_.end();
+      any = any || size;
+      only = only && (!ref || size) && !part.as<Load>();
+    });
+    return only && any;
+  }
+
+  const std::vector<Var>& dims_;
+  std::function<Var(const Expr&)> name_;
+};
+
+bool uses(const PrimFunc& f, const Var& v) {
+  const auto in_shape = [&](const BufferDecl& d) {
+    return std::any_of(d.shape.begin(), d.shape.end(), [&](const Expr& e) { return uses_var(e, v); });
+  };
+  return uses_var(f.body, v) || std::any_of(f.allocs.begin(), f.allocs.end(), in_shape) ||
+         std::any_of(f.params.begin(), f.params.end(), [&](const Param& p) { return in_shape(p.decl); });
+}
+
+}  // namespace
+
+Var OwnSizes::named(const Expr& quotient) {
+  for (const auto& [var, value] : named_)
+    if (same_expr(value, quotient)) return var;
+  std::string name;
+  for_each_expr(quotient, [&](const Expr& e) {
+    if (const auto* ref = e.as<VarRef>(); ref && name.empty()) name = ref->var->name;
+  });
+  name += "_" + std::to_string(named_.size() + 1);
+  const auto taken = [&](const Symbol& s) { return s.var->name == name; };
+  while (std::any_of(symbols_->all().begin(), symbols_->all().end(), taken)) name += '_';
+  return named_.emplace_back(make_var(name), quotient).first;
+}
+
+void OwnSizes::name(PrimFunc& f) {
+  std::vector<Var> dims = f.dims;
+  Namer namer(f.dims, [&](const Expr& quotient) {
+    const Var v = named(quotient);
+    if (std::find(dims.begin(), dims.end(), v) == dims.end()) dims.push_back(v);
+    return v;
+  });
+  for (Param& p : f.params) p.decl.shape = namer.shape(p.decl.shape);
+  for (BufferDecl& d : f.allocs) d.shape = namer.shape(d.shape);
+  f.body = namer.stmt(f.body);
+  std::erase_if(dims, [&](const Var& v) { return !uses(f, v); });
+  f.dims = std::move(dims);
+}
+
+Expr OwnSizes::value(const Var& dim) const {
+  for (const auto& [var, value] : named_)
+    if (var == dim) return value;
+  return Expr(dim);
+}
+
+}  // namespace nestor
