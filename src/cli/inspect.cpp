@@ -162,7 +162,7 @@ int run(const InspectVerb& v) {
   }
   if (!v.html.empty()) return inspect_html(v, options);
   if (v.steps) return inspect_steps(v, options);
-  const CompiledModel model = compile_model(v.common.model, options);
+  const CompiledModel model = compile_model(v.common.model, options, chosen_sizes(v.common)).model;
   if (v.stage == "fused") {
     show_fused(model, v.why);
     return 0;
