@@ -156,6 +156,12 @@ int run(const InspectVerb& v) {
                    {},
                    {},
                    "--stage schedule, fused or cuda, or --steps"});
+  if (!v.common.specialize.empty() &&
+      (v.stage == "graph" || v.stage == "fused" || v.steps || !v.html.empty()))
+    throw UserError(Diagnostic{"--specialize shows single functions",
+                               {},
+                               {},
+                               "--stage func, schedule, lowered, llvm or asm; or --dim for given sizes"});
   if (v.stage == "graph") {
     fmt::print("{}", print(load(v.common.model, options).graph));
     return 0;

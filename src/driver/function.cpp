@@ -81,9 +81,11 @@ CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& optio
   for (const Var& d : f.dims) values[d] = Expr(typical.at(d));
   const PrimFunc usual = with_dims(f, values);
   std::vector<ScheduleChoice> choices = {choose_schedule(usual, options)};
-  if (choices[0].origin == "default") {
+  const bool tuned = choices[0].origin == "database" || choices[0].origin == "adapted";
+  if (tuned) choices.push_back({default_schedule(usual, options.target), "default"});
+  if (choices.back().origin == "default") {
     const Trace plain = plain_schedule(usual, options.target);
-    choices.push_back({accepted_steps(f, choices[0].trace), "default", true});
+    choices.push_back({accepted_steps(f, choices.back().trace), "default", true});
     choices.push_back({plain, "plain", true});
     choices.push_back({accepted_steps(f, plain), "plain", true});
   }
@@ -93,7 +95,7 @@ CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& optio
       choice.trace.given_up.insert(choice.trace.given_up.end(), given_up.begin(), given_up.end());
       return compile_reviewed(f, choice, options);
     } catch (const ScheduleError& e) {
-      if (choice.origin != "default" && choice.origin != "plain") throw;
+      if (!tuned && choice.origin != "default" && choice.origin != "plain") throw;
       give_up(given_up, "the " + choice.origin + " schedule of typical sizes", e);
     }
   }

@@ -108,11 +108,15 @@ std::string named_for(const std::string& name, const Values& values) {
   return out;
 }
 
-void compile_functions(CompiledModel& m, const CompileOptions& options) {
-  for (const PrimFunc& f : m.partition.funcs)
-    m.funcs.push_back(compile_function(f, options, m.partition.typical));
-  m.plan =
-      build_plan(m.graph, m.partition, m.funcs, options.threads, options.keep_constants, &m.size_function);
+// Asks for schedules by the names of functions for chosen sizes. Those that a schedule file has are checked
+// when all functions are known.
+ScheduleProvider named(const ScheduleProvider& schedules, const Values& values) {
+  if (!schedules) return {};
+  return ScheduleProvider([=](const PrimFunc& f, const Target& t) {
+    PrimFunc g = f;
+    g.name = named_for(f.name, values);
+    return schedules(g, t);
+  });
 }
 
 CompiledModel compile_for(const std::string& spec, CompileOptions options, const Values& values) {
@@ -120,12 +124,15 @@ CompiledModel compile_for(const std::string& spec, CompileOptions options, const
     options.build.open.erase(name);
     options.build.dims[name] = value;
   }
-  options.keep_constants = false;
+  options.keep_constants = true;
   options.drawn = {};
-  CompiledModel m = partition_model(load(spec, options), options);
-  for (PrimFunc& f : m.partition.funcs) f.name = named_for(f.name, values);
-  if (!m.graph.symbols) m.graph.symbols = std::make_shared<Symbols>();  // its arena is laid out by runs
-  compile_functions(m, options);
+  options.schedules = named(options.schedules, values);
+  CompiledModel m = compile_model(load(spec, options), options);
+  for (CompiledFunction& f : m.funcs) f.lowered.name = named_for(f.lowered.name, values);
+  // Once more with the arena laid out by runs, as that of open sizes is.
+  if (!m.graph.symbols) m.graph.symbols = std::make_shared<Symbols>();
+  m.plan = nullptr;
+  m.plan = build_plan(m.graph, m.partition, m.funcs, options.threads, false, &m.size_function);
   return m;
 }
 
@@ -145,12 +152,9 @@ SpecializedModel compile_model(const std::string& spec, const CompileOptions& gi
   check_sizes(source.graph.symbols.get(), sizes);
   SpecializedModel out;
   out.sizes = combinations(sizes);
-  // Names in a schedule file may be those of functions for chosen sizes, so they are checked at the end.
-  const ScheduleProvider all = options.schedules;
-  if (all)
-    options.schedules = ScheduleProvider([all](const PrimFunc& f, const Target& t) { return all(f, t); });
-  CompiledModel open = partition_model(std::move(source), options);
-  compile_functions(open, options);
+  CompileOptions unchecked = options;
+  unchecked.schedules = named(options.schedules, {});
+  CompiledModel open = compile_model(std::move(source), unchecked);
   const std::shared_ptr<const Symbols> symbols = open.graph.symbols;
   PlanMerger merger(std::move(open));
   std::erase_if(out.sizes, [&](const Values& v) { return !can_be(*symbols, v); });
@@ -169,7 +173,7 @@ SpecializedModel compile_model(const std::string& spec, const CompileOptions& gi
     }
   }
   out.model = merger.finish();
-  all.check(out.model.partition.funcs);
+  options.schedules.check(out.model.partition.funcs);
   return out;
 }
 
