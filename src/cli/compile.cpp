@@ -256,14 +256,15 @@ void say_what_was_made(const CompiledModel& m, const std::vector<Form>& forms,
   warn_of_open_sizes(m);
 }
 
-void say_what_is_special(const SpecializedModel& m) {
+void say_what_is_special(const SpecializedModel& m, const std::string& path) {
   std::string sizes;
   for (const auto& combination : m.sizes) {
     sizes += sizes.empty() ? "" : "; ";
     for (const auto& [name, value] : combination)
       sizes += fmt::format("{}{}={}", name == combination.begin()->first ? "" : " ", name, value);
   }
-  fmt::print(stderr, "kernels of their own: {}; {} KiB of weights are for these alone\n", sizes,
+  fmt::print(is_written_through(path) ? stderr : stdout,
+             "kernels of their own: {}; {} KiB of weights are for these alone\n", sizes,
              m.weight_bytes / 1024);
 }
 
@@ -296,7 +297,7 @@ int run(const CompileVerb& v) {
   out.commit();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!v.common.json) say_what_was_made(model, forms, artifact, files, seconds);
-  if (!v.common.json && !specialized.sizes.empty()) say_what_is_special(specialized);
+  if (!v.common.json && !specialized.sizes.empty()) say_what_is_special(specialized, artifact.path);
   if (v.report || v.common.json) report(model, files, seconds, v.common.json);
   return 0;
 }
