@@ -55,11 +55,9 @@ PlanMerger::PlanMerger(CompiledModel open) : model_(std::move(open)), plan_(*mod
 }
 
 int PlanMerger::add_number(const Expr& number) {
-  const auto same =
-      std::find_if(numbers_.begin(), numbers_.end(), [&](const Expr& e) { return same_expr(e, number); });
-  if (same != numbers_.end()) return static_cast<int>(same - numbers_.begin());
-  numbers_.push_back(number);
-  return static_cast<int>(numbers_.size()) - 1;
+  const auto [it, added] = by_number_.emplace(number, static_cast<int>(numbers_.size()));
+  if (added) numbers_.push_back(number);
+  return it->second;
 }
 
 // What the other model's runs compute, of the symbols of this one.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nestor/driver.h"
+#include "nestor/walk.h"
 
 namespace nestor {
 
@@ -49,10 +50,11 @@ class PlanMerger {
   void add_calls(const std::vector<PlanCall>& calls, const Starts& from);
 
   CompiledModel model_;
-  Plan plan_;                         // of model_
-  std::vector<Expr> numbers_;         // all that a run computes, of what it loads from `sizes_`
-  Buffer sizes_;                      // the symbols' values
-  Expr any_ = make::bool_imm(false);  // that the sizes are chosen ones
+  Plan plan_;                  // of model_
+  std::vector<Expr> numbers_;  // all that a run computes, of what it loads from `sizes_`
+  std::unordered_map<Expr, int, HashExpr, SameExpr> by_number_;  // those that were added one by one
+  Buffer sizes_;                                                 // the symbols' values
+  Expr any_ = make::bool_imm(false);                             // that the sizes are chosen ones
   std::map<int64_t, int64_t> open_weights_;
   std::unordered_multimap<uint64_t, int> by_hash_;  // kernels
   std::vector<PlanCall> calls_;
