@@ -35,7 +35,7 @@ class SamplesApart : public Walker {
     }
     stmt(f.body);
   }
-  bool yes() const { return apart_; }
+  bool yes() const { return apart_ && used_ == as_index_; }
 
  private:
   void stmt(const Stmt& s) override {
@@ -56,18 +56,22 @@ class SamplesApart : public Walker {
   }
   void expr(const Expr& e) override {
     if (const auto* load = e.as<Load>()) access(load->buffer, load->indices);
+    if (own_ && is_var(e, own_)) ++used_;
     children(e);
   }
   void access(const Buffer& b, const std::vector<Expr>& indices) {
     for (size_t d = 0; d < indices.size(); ++d) {
       const bool sample = d == 0 && sampled_.count(b);
+      if (sample) ++as_index_;
       apart_ = apart_ && (sample ? own_ && is_var(indices[0], own_) : !own_ || !uses_var(indices[d], own_));
     }
   }
 
   const Var samples_;
   std::unordered_set<Buffer> sampled_;
-  Var own_;
+  Var own_;  // the number of the sample
+  // Where it stands, and how many of these places find a sample in a tensor: no others may depend on it.
+  int64_t used_ = 0, as_index_ = 0;
   bool apart_ = true;
 };
 
