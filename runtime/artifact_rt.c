@@ -17,6 +17,7 @@ extern void* calloc(size_t count, size_t size);
 extern void* aligned_alloc(size_t alignment, size_t size);
 extern int madvise(void* memory, size_t size, int advice);
 extern void free(void* memory);
+extern int snprintf(char* to, size_t size, const char* format, ...);
 extern void* memcpy(void* to, const void* from, size_t size);
 enum { WANTS_LARGE_PAGES = 14 };
 
@@ -29,8 +30,9 @@ struct nestor_instance {
   void* workspace;
   const void* weights;
   const int64_t *numbers, *offsets; /* of `fit`; null: all sizes are known */
-  void* memory;                     /* arena and workspace as allocated */
+  void* memory;                     /* arena and workspace: as allocated, or the host's */
   int64_t memory_bytes;
+  int host_memory;
   const struct nestor_sizes* sizes;
   struct nestor_fit* fit;
   void* placed; /* weights of its own, where memory is placed */
@@ -102,11 +104,19 @@ static int place_memory(struct nestor_instance* instance, const struct nestor_op
          nestor_fail(options, refused);
 }
 
+static void release_memory(struct nestor_instance* instance) {
+  if (!instance->host_memory) free(instance->memory);
+  instance->memory = NULL;
+  instance->memory_bytes = 0;
+  instance->host_memory = 0;
+}
+
 /* Memory for so many bytes of either, where there isn't as much already. */
 static int take_memory(struct nestor_instance* instance, int64_t arena_bytes, int64_t workspace_bytes) {
   const int64_t needed = arena_bytes + workspace_bytes + 64;
   if (instance->memory_bytes < needed) {
-    free(instance->memory);
+    if (instance->host_memory) return 0;
+    release_memory(instance);
     instance->memory = allocate(needed);
     instance->memory_bytes = instance->memory ? needed : 0;
     if (!instance->memory) return 0;
@@ -162,8 +172,12 @@ static int32_t fit(struct nestor_instance* instance, const int64_t* dims, int64_
   const int32_t result = nestor_fit_sizes(sizes, fit, dims);
   if (result == NESTOR_SIZES_BAD) return NESTOR_BAD_SIZES;
   if (result == NESTOR_SIZES_NEW && !take_memory(instance, fit->arena_bytes, fit->workspace_bytes)) {
+    if (instance->host_memory)
+      snprintf(fit->why, sizeof fit->why, "these sizes need %lld bytes of memory, the host gave %lld",
+               (long long)(fit->arena_bytes + fit->workspace_bytes + 64), (long long)instance->memory_bytes);
+    else
+      memcpy(fit->why, kNoMemory, sizeof kNoMemory);
     fit->arena_bytes = -1;
-    memcpy(fit->why, kNoMemory, sizeof kNoMemory);
     return NESTOR_BAD_SIZES;
   }
   for (int64_t i = 0; outputs && i < sizes->output_count; ++i) outputs[i] = fit->numbers[sizes->outputs[i]];
@@ -175,6 +189,17 @@ int32_t nestor_instance_fit(struct nestor_instance* instance, const int64_t* dim
   const int32_t result = fit(instance, dims, outputs);
   atomic_store_explicit(&instance->running, 0, memory_order_release);
   return result;
+}
+
+int32_t nestor_instance_use_memory(struct nestor_instance* instance, void* memory, int64_t bytes) {
+  if (atomic_exchange_explicit(&instance->running, 1, memory_order_acquire)) return NESTOR_BUSY;
+  release_memory(instance);
+  instance->memory = memory;
+  instance->memory_bytes = memory ? bytes : 0;
+  instance->host_memory = memory != NULL;
+  instance->fit->arena_bytes = -1; /* the next run needs a fit */
+  atomic_store_explicit(&instance->running, 0, memory_order_release);
+  return 0;
 }
 
 const char* nestor_instance_why(const struct nestor_instance* instance) {
@@ -287,6 +312,6 @@ void nestor_instance_destroy(struct nestor_instance* instance) {
   nestor_release_weights(&instance->found, instance->found_for);
   free(instance->placed);
   nestor_fit_destroy(instance->fit);
-  free(instance->memory);
+  release_memory(instance);
   free(instance);
 }

@@ -60,6 +60,9 @@ struct nestor_instance* nestor_instance_create(const struct nestor_options* opti
  * after another, and gives those of the outputs (outputs may be null). NESTOR_BAD_SIZES: nestor_instance_why says
  * why. */
 int32_t nestor_instance_fit(struct nestor_instance* instance, const int64_t* dims, int64_t* outputs);
+/* From now on runs take their arena and scratch from these bytes of the host's, and none of their own; null: from their
+ * own again. The next run needs a fit, which fails where the bytes are too few. */
+int32_t nestor_instance_use_memory(struct nestor_instance* instance, void* memory, int64_t bytes);
 const char* nestor_instance_why(const struct nestor_instance* instance);
 /* Bytes of an instance's memory for runs of these sizes; -1 where they are bad. */
 int64_t nestor_memory_size(const struct nestor_sizes* sizes, const int64_t* dims);

@@ -39,7 +39,7 @@ void check_counts(const Plan& plan, const PlanCall& call) {
 }  // namespace
 
 void check_plan(const Plan& plan) {
-  const bool open = plan.sizes.any();
+  const bool open = plan.sizes.numbers > 0;  // the arena's places are indices
   const int64_t limits[] = {open ? static_cast<int64_t>(plan.sizes.arena.size()) : plan.arena_bytes,
                             static_cast<int64_t>(plan.inputs.size()),
                             static_cast<int64_t>(plan.outputs.size()),

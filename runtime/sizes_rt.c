@@ -39,12 +39,14 @@ int64_t nestor_plan_arena(int64_t count, const int64_t* bytes, const int64_t* fi
     free(placed);
     return -1;
   }
-  for (int64_t i = 0; i < count; ++i) order[i] = (struct buffer){bytes[i], i};
-  qsort(order, (size_t)count, sizeof *order, before);
-  for (int64_t k = 0; k < count; ++k) {
-    const int64_t i = order[k].index, size = align_up(bytes[i]);
+  int64_t sized = 0; /* most have no bytes where there are kernels for chosen sizes */
+  for (int64_t i = 0; i < count; ++i) {
     offsets[i] = 0;
-    if (size == 0) continue;
+    if (bytes[i] > 0) order[sized++] = (struct buffer){bytes[i], i};
+  }
+  qsort(order, (size_t)sized, sizeof *order, before);
+  for (int64_t k = 0; k < sized; ++k) {
+    const int64_t i = order[k].index, size = align_up(bytes[i]);
     int64_t best = -1, best_gap = 0, end = 0; /* end: of what lies below, as far as it is alive with i */
     for (int64_t q = 0; q < placed_count; ++q) {
       const int64_t p = placed[q];

@@ -203,6 +203,14 @@ Sizes sizes_of(const ModelOptions& o) {
   return out;
 }
 
+ChosenSizes chosen_sizes(const ModelOptions& o) {
+  ChosenSizes out;
+  for (const std::string& s : o.specialize) add_chosen_sizes("--specialize", s, out);
+  if (!out.empty() && target_of(o).kind != TargetKind::cpu)
+    throw UserError("--specialize is for CPUs: code for " + o.target + " has all sizes known");
+  return out;
+}
+
 namespace {
 
 // The shape of an input: a file's, where the model leaves sizes open, else as `sizes` say.

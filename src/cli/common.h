@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nestor/device.h"
+#include "nestor/specialize.h"
 #include "src/cli/options.h"
 
 namespace nestor::cli {
@@ -50,6 +51,7 @@ NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor
                          int64_t fill_seed, const Sizes& sizes = {});
 // What --dim says of symbols: numbers, and what open ones usually are.
 Sizes sizes_of(const ModelOptions& o);
+ChosenSizes chosen_sizes(const ModelOptions& o);  // of --specialize
 
 std::string counted(size_t n, const std::string& what);  // "1 function", "3 functions"
 

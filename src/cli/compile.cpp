@@ -12,6 +12,7 @@
 #include "nestor/cuda.h"
 #include "nestor/flops.h"
 #include "nestor/print.h"
+#include "nestor/specialize.h"
 #include "src/cli/common.h"
 #include "src/cli/records_used.h"
 
@@ -255,6 +256,18 @@ void say_what_was_made(const CompiledModel& m, const std::vector<Form>& forms,
   warn_of_open_sizes(m);
 }
 
+void say_what_is_special(const SpecializedModel& m, const std::string& path) {
+  std::string sizes;
+  for (const auto& combination : m.sizes) {
+    sizes += sizes.empty() ? "" : "; ";
+    for (const auto& [name, value] : combination)
+      sizes += fmt::format("{}{}={}", name == combination.begin()->first ? "" : " ", name, value);
+  }
+  fmt::print(is_written_through(path) ? stderr : stdout,
+             "kernels of their own: {}; {} KiB of weights are for these alone\n", sizes,
+             m.weight_bytes / 1024);
+}
+
 }  // namespace
 
 int run(const CompileVerb& v) {
@@ -275,7 +288,8 @@ int run(const CompileVerb& v) {
   options.drawn = refuse_drawn;
   options.keep_constants = false;
   check_target(options.target, forms);
-  const CompiledModel model = compile_model(v.common.model, options);
+  const SpecializedModel specialized = compile_model(v.common.model, options, chosen_sizes(v.common));
+  const CompiledModel& model = specialized.model;
   say_records_used(model, v.common, v.schedule);
   write_kernels(model, forms, v.output, out);
   const ArtifactOptions artifact = artifact_options(v, forms);
@@ -283,6 +297,7 @@ int run(const CompileVerb& v) {
   out.commit();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!v.common.json) say_what_was_made(model, forms, artifact, files, seconds);
+  if (!v.common.json && !specialized.sizes.empty()) say_what_is_special(specialized, artifact.path);
   if (v.report || v.common.json) report(model, files, seconds, v.common.json);
   return 0;
 }

@@ -156,13 +156,19 @@ int run(const InspectVerb& v) {
                    {},
                    {},
                    "--stage schedule, fused or cuda, or --steps"});
+  if (!v.common.specialize.empty() &&
+      (v.stage == "graph" || v.stage == "fused" || v.steps || !v.html.empty()))
+    throw UserError(Diagnostic{"--specialize shows single functions",
+                               {},
+                               {},
+                               "--stage func, schedule, lowered, llvm or asm; or --dim for given sizes"});
   if (v.stage == "graph") {
     fmt::print("{}", print(load(v.common.model, options).graph));
     return 0;
   }
   if (!v.html.empty()) return inspect_html(v, options);
   if (v.steps) return inspect_steps(v, options);
-  const CompiledModel model = compile_model(v.common.model, options);
+  const CompiledModel model = compile_model(v.common.model, options, chosen_sizes(v.common)).model;
   if (v.stage == "fused") {
     show_fused(model, v.why);
     return 0;

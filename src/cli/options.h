@@ -15,8 +15,9 @@ struct ModelOptions {
   std::string model;  // .onnx, .json, .nest, .so, or an operator written out
   std::vector<std::string>
       dims;  // "batch=8", values of symbolic dimensions, or "x=1,3,8,8", an input's shape
-  std::vector<std::string> constants;  // "sr=16000", "W=@w.npy": inputs and weights that hold this
-  std::vector<std::string> ops;        // .nest files with operators to register first
+  std::vector<std::string> specialize;  // "batch=1,8": sizes that get kernels of their own
+  std::vector<std::string> constants;   // "sr=16000", "W=@w.npy": inputs and weights that hold this
+  std::vector<std::string> ops;         // .nest files with operators to register first
   std::string target = "native";
   int threads = 0;               // 0: as many as the target has cores
   std::string db;                // tuning records to take schedules from

@@ -79,6 +79,13 @@ void add_blocked_io(CLI::App* app, ModelOptions& o) {
                 "inputs and outputs in a blocked layout (NCHW16c), as inside a network");
 }
 
+// For verbs that leave sizes open.
+void add_specialize(CLI::App* app, ModelOptions& o) {
+  app->add_option("--specialize", o.specialize,
+                  "kernels for these values of an open size too, as fast as those of a fixed size: "
+                  "NAME=VALUE,VALUE,...; may be repeated");
+}
+
 void add_emulate(CLI::App* app, ModelOptions& o) {
   app->add_flag("--emulate", o.emulate,
                 "run the kernels of a CUDA target on the CPU, compiled by the system's C++ compiler");
@@ -111,6 +118,7 @@ void add_verbs(CLI::App& app, int& code) {
       app, code, "compile", "compile a model to a shared object and a C header",
       [](CLI::App* a, CompileVerb& v) {
         add_model(a, v.common);
+        add_specialize(a, v.common);
         a->add_option("-o,--output", v.output,
                       "where to write: m.so, m.a (an archive), m.o (an object), or as --emit says")
             ->required();
@@ -171,6 +179,7 @@ void add_verbs(CLI::App& app, int& code) {
   add_verb<InspectVerb>(
       app, code, "inspect", "show a stage of the compilation", [](CLI::App* a, InspectVerb& v) {
         add_model(a, v.common);
+        add_specialize(a, v.common);
         add_blocked_io(a, v.common);
         a->add_option("--stage", v.stage, "graph, fused, func, schedule, lowered, llvm, asm, cuda or ptx")
             ->check(CLI::IsMember(
@@ -235,6 +244,7 @@ void add_verbs(CLI::App& app, int& code) {
       app, code, "verify", "prove schedules, and compare results with a reference or with given outputs",
       [](CLI::App* a, VerifyVerb& v) {
         add_model(a, v.common);
+        add_specialize(a, v.common);
         add_emulate(a, v.common);
         add_blocked_io(a, v.common);
         a->add_option("--against", v.against,

@@ -51,7 +51,8 @@ void say_records_used(const CompiledModel& model, const ModelOptions& o, const s
     const bool from_db = f.choice.origin == "database";
     if (!from_db && f.choice.origin != "default" && f.choice.origin != "plain") continue;  // a .sched file's
     ++asked;
-    const bool same = from_db && print(f.choice.trace) == print(usual(f.func, model.target)->trace);
+    const bool same =
+        from_db && f.func.dims.empty() && print(f.choice.trace) == print(usual(f.func, model.target)->trace);
     used += from_db && !same;
     defaults += same;
     if (!from_db) ++reasons[why_none(db, f.func, target, threads)];

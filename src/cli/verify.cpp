@@ -147,13 +147,18 @@ Sizes draw_sizes(const Symbols& symbols, int run, std::mt19937_64& rng) {
 }
 
 // One compiled model, whose runs decide its sizes, beside the graphs of several sizes as they are read.
-int over_sizes(const VerifyVerb& v, const CompiledModel& model, const CompileOptions& options) {
-  constexpr int kRuns = 6;
+int over_sizes(const VerifyVerb& v, const SpecializedModel& specialized, const CompileOptions& options) {
+  constexpr int kDrawn = 6;
+  const CompiledModel& model = specialized.model;
+  const auto chosen = static_cast<int>(specialized.sizes.size());
   Report report{v.common.json};
   const auto executor = make_executor(model);
   std::mt19937_64 rng(1);
-  for (int run = 0; run < kRuns; ++run) {
-    const Sizes sizes = draw_sizes(*model.graph.symbols, run, rng);
+  for (int run = 0; run < kDrawn + chosen; ++run) {
+    Sizes sizes = draw_sizes(*model.graph.symbols, run, rng);
+    if (run >= kDrawn)
+      for (const auto& [name, size] : specialized.sizes[static_cast<size_t>(run - kDrawn)])
+        sizes[model.graph.symbols->find(name)->var->name] = size;
     std::string at;
     for (const auto& [name, size] : sizes) at += fmt::format("{}{}={}", at.empty() ? "at " : " ", name, size);
     const NamedTensors inputs = read_inputs({}, executor->inputs(), run + 1, sizes);
@@ -195,15 +200,21 @@ int against_oracle(const VerifyVerb& v) {
   } else {
     source = load(v.common.model, options);
   }
-  CompiledModel compiled = compile_model(std::move(source), options);
-  if (compiled.graph.symbols) {
-    const std::string hint = compiled.graph.symbols->hint();
+  const ChosenSizes chosen = chosen_sizes(v.common);
+  if (source.graph.symbols || !chosen.empty()) {
+    SpecializedModel compiled;
+    if (chosen.empty())
+      compiled.model = compile_model(std::move(source), options);
+    else
+      compiled = compile_model(v.common.model, options, chosen);
+    const std::string hint = compiled.model.graph.symbols->hint();
     if (!v.against.empty() && v.against != "graph")
       throw UserError(Diagnostic{"--against " + v.against + " needs known sizes", {}, {}, hint});
     if (!v.inputs.empty())
       throw UserError(Diagnostic{"--input needs known sizes: open ones are drawn", {}, {}, hint});
     return over_sizes(v, compiled, options);
   }
+  CompiledModel compiled = compile_model(std::move(source), options);
   say_records_used(compiled, v.common, v.schedule);
   if (report.failed) return report.finish();  // what is wrong isn't run
   if (v.why && !v.common.json) show_reasons(compiled, v.common.emulate);
@@ -236,6 +247,11 @@ int against_oracle(const VerifyVerb& v) {
 }  // namespace
 
 int run(const VerifyVerb& v) {
+  if (!v.common.specialize.empty() && (v.prove || !v.expect.empty()))
+    throw UserError(Diagnostic{"--specialize is for comparing with the graph as it was read",
+                               {},
+                               {},
+                               "leave out --prove and --expect, or give the sizes by --dim"});
   if (!v.expect.empty()) return against_expected(v);
   if (is_artifact(v.common.model))
     throw UserError(Diagnostic{

@@ -61,6 +61,9 @@ class ArtifactModule : public ArtifactWriter {
     llvm::Function* fit = define(name_ + "_fit", i32_, {ptr_, ptr_, ptr_});
     b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_fit"),
                                {fit->getArg(0), fit->getArg(1), fit->getArg(2)}));
+    llvm::Function* use = define(name_ + "_use_memory", i32_, {ptr_, ptr_, i64_});
+    b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_use_memory"),
+                               {use->getArg(0), use->getArg(1), use->getArg(2)}));
     llvm::Function* why = define(name_ + "_why", ptr_, {ptr_});
     b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_why"), {why->getArg(0)}));
     llvm::Function* size = define(name_ + "_memory_size", i64_, {ptr_});

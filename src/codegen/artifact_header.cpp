@@ -112,6 +112,9 @@ int32_t {name}_fit(struct {name}* instance, const struct {name}_input_shapes* in
 const char* {name}_why(const struct {name}* instance);
 /* Bytes of memory that an instance has for runs of these sizes; -1 where they are bad. */
 int64_t {name}_memory_size(const struct {name}_input_shapes* inputs);
+/* Runs take no memory but these bytes of the host's, which it frees after the instance; NULL: their own again. Before the
+ * next run, {name}_fit is to be called: it fails where the sizes need more ({name}_memory_size). Returns 0 or {guard}_BUSY. */
+int32_t {name}_use_memory(struct {name}* instance, void* memory, int64_t bytes);
 )";
 
 constexpr const char* kOptions = R"(struct {name}_options {{

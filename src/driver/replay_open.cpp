@@ -78,17 +78,20 @@ std::vector<ScheduleChoice> choices_for_open_sizes(const PrimFunc& f,
   VarMap sizes;
   for (const Var& d : f.dims) sizes[d] = Expr(typical.at(d));
   const PrimFunc usual = with_dims(f, sizes);
-  if (ScheduleChoice choice = choose_schedule(usual, options); choice.origin != "default") return {choice};
+  std::vector<ScheduleChoice> out;
+  if (ScheduleChoice choice = choose_schedule(usual, options); choice.origin != "default") {
+    out.push_back(choice);
+    if (choice.origin != "database" && choice.origin != "adapted") return out;
+  }
   std::vector<Replay> replays;
   for (const int64_t times : {1, 4, 16}) {
     if (times > 1 && std::any_of(f.dims.begin(), f.dims.end(),
                                  [&](const Var& d) { return typical.at(d) > kMostPlanned / times; }))
       break;
-    replays.push_back(accepted_steps(f, choose_schedule(of_sizes(f, typical, times), options).trace));
+    replays.push_back(accepted_steps(f, default_schedule(of_sizes(f, typical, times), options.target)));
     if (replays.back().lost == 0) break;
   }
   std::ranges::stable_sort(replays, {}, &Replay::lost);
-  std::vector<ScheduleChoice> out;
   for (Replay& r : replays) out.push_back({std::move(r.trace), "default", r.lost > 0});
   const Trace plain = plain_schedule(usual, options.target);
   out.push_back({plain, "plain", true});

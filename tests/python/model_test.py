@@ -268,6 +268,48 @@ class Compiling(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, r"func.*\(\) got an unexpected keyword argument 'op'"):
             nestor.func(PRODUCT, op="f")
 
+    def test_kernels_for_chosen_sizes(self):
+        graph = {"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 64]}], "outputs": ["y"],
+                 "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["y"]}]}
+        m = nestor.compile(graph, specialize={"n": [1, 8]}, threads=1)
+        names = [name for name, _ in m.functions]
+        self.assertIn("softmax_n8", names)
+        for n in (1, 3, 8):
+            np.testing.assert_allclose(m(drawn(n, 64)), nestor.compile(graph, dims={"n": n}, threads=1)(drawn(n, 64)), rtol=1e-5)
+        self.assertEqual([name for name, _ in nestor.compile(graph, specialize={"n": 8}, threads=1).functions],
+                         ["softmax", "softmax_n8"])
+        for given, words in [({"n": "8"}, r"""specialize\["n"\] is '8': give integers"""), ({"n": []}, "give integers"),
+                             (8, "specialize is of type int, not dict")]:
+            with self.assertRaisesRegex(TypeError, words):
+                nestor.compile(graph, specialize=given)
+        with self.assertRaisesRegex(nestor.Error, r'specialize={"n": \[0\]}: n is from 1 to'):
+            nestor.compile(graph, specialize={"n": [0]})
+
+    def test_open_sizes_of_dlpack_arrays(self):
+        class Foreign:
+            """What speaks DLPack and nothing else."""
+
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **options):
+                return self.array.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        graph = {"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", "m"]}], "outputs": ["y"],
+                 "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}]}
+        m = nestor.compile(graph, threads=1)
+        for n, k in [(3, 5), (1, 1), (40, 7)]:
+            x = drawn(n, k)
+            np.testing.assert_array_equal(m(Foreign(x)), np.maximum(x, 0))
+            y = np.zeros((n, k), np.float32)
+            m(Foreign(x), out=Foreign(y))
+            np.testing.assert_array_equal(y, np.maximum(x, 0))
+        x = drawn(5, 3)
+        np.testing.assert_array_equal(m(Foreign(x.T)), np.maximum(x.T, 0))  # not row major
+
     def test_options_of_the_command_line_alone(self):
         self.assertEqual(in_python("add --pin spread"), "add the command line's --pin spread")
 

@@ -44,6 +44,33 @@ def rows(db, columns="*"):
         return connection.execute(f"SELECT {columns} FROM records ORDER BY id").fetchall()
 
 
+# Rows whose number is open, and a product whose best schedule unrolls them where it is known.
+ROWS = {"name": "rows", "opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 24]}], "outputs": ["y"],
+        "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["y"]}],
+        "weights": {"w": {"dtype": "f32", "shape": [24, 40], "data": [0.5] * 960}}}
+
+
+def test_records_of_chosen_sizes(folder):
+    """What was tuned for sizes is used by kernels for these, and where sizes are open as far as it holds for all."""
+    model, db = folder / "rows.json", folder / "rows.db"
+    model.write_text(json.dumps(ROWS))
+    subprocess.run(command(db, "--dim", "n=8", "--trials", "4", "--time", "20s", model=str(model)), check=True, timeout=60,
+                   stdout=subprocess.DEVNULL)
+    assert all("f32[8,24]" in f for (f,) in rows(db, "func")), rows(db, "func")  # a record says its sizes
+
+    def origins(*flags):
+        out = nestor("compile", model, "--db", db, "--threads", "1", "-o", folder / "rows.so", "--json", *flags)
+        return {f["func"]: f["schedule"] for f in json.loads(out)["funcs"]}
+
+    assert origins("--dim", "n=8") == {"matmul": "database"}
+    chosen = origins("--specialize", "n=4,8")
+    assert (chosen["matmul_n8"], chosen["matmul_n4"]) == ("database", "default"), chosen
+    assert set(origins("--dim", "n=~8")) == {"matmul"}
+    refused = subprocess.run([NESTOR, "tune", str(model), "--db", str(db), "--trials", "1"], capture_output=True, text=True,
+                             timeout=60)
+    assert refused.returncode == 1 and "--dim n=" in refused.stderr, refused.stderr
+
+
 def test_faults_are_counted(folder):
     """A candidate that crashes, hangs or computes something else costs itself."""
     for fault, outcome in [("crash", "crash"), ("hang", "timeout"), ("wrong", "wrong_result")]:

@@ -127,7 +127,11 @@ ReadArray as_input(nb::handle array, const PlanTensor& wanted) {
   ReadArray out = array_of<ReadArray>(array, what, &dtype);
   check(out, dtype, what, wanted);
   if (is_row_major(out) && is_aligned(out, dtype)) return out;
-  const nb::object copy = nb::module_::import_("numpy").attr("array")(array, nb::arg("order") = "C");
+  const nb::object numpy = nb::module_::import_("numpy");
+  const bool knows_numpy = nb::hasattr(array, "__array__") || nb::hasattr(array, "__array_interface__") ||
+                           !nb::hasattr(array, "__dlpack__");
+  const nb::object from = knows_numpy ? nb::borrow(array) : numpy.attr("from_dlpack")(array);
+  const nb::object copy = numpy.attr("array")(from, nb::arg("order") = "C");
   return array_of<ReadArray>(copy, what, &dtype);
 }
 

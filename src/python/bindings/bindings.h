@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nestor/driver.h"
+#include "nestor/specialize.h"
 
 namespace nestor::python {
 
@@ -30,6 +31,7 @@ struct ModelKeywords {
   std::map<std::string, int64_t> dims;                 // symbolic dimensions
   std::map<std::string, std::string> open;             // those that calls decide: "1..64~16"
   std::map<std::string, std::vector<int64_t>> shapes;  // of inputs
+  ChosenSizes specialize;                              // for `compile` alone
   std::map<std::string, nb::object> constants;         // arrays
   std::string db;                                      // empty: none
   std::string schedule;                                // "", "default", "naive", or a .sched file's path

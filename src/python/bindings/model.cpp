@@ -230,8 +230,8 @@ std::unique_ptr<Model> compile(const std::string& spec, const ModelKeywords& k) 
     warn("weights that are given no values are random; " + as_const(names) + " gives values");
   };
   using Parts = std::pair<std::unique_ptr<Executor>, std::shared_ptr<CompiledModel>>;
-  Parts parts = interruptibly([spec, options] {
-    auto compiled = std::make_shared<CompiledModel>(compile_model(spec, options));
+  Parts parts = interruptibly([spec, options, chosen = k.specialize] {
+    auto compiled = std::make_shared<CompiledModel>(compile_model(spec, options, chosen).model);
     auto executor = make_executor(*compiled);
     return Parts(std::move(executor), std::move(compiled));
   });
@@ -263,6 +263,7 @@ void add_models(nb::module_& m) {
       .def_rw("dims", &ModelKeywords::dims)
       .def_rw("open", &ModelKeywords::open)
       .def_rw("shapes", &ModelKeywords::shapes)
+      .def_rw("specialize", &ModelKeywords::specialize)
       .def_rw("constants", &ModelKeywords::constants)
       .def_rw("db", &ModelKeywords::db)
       .def_rw("schedule", &ModelKeywords::schedule)

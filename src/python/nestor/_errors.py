@@ -10,6 +10,7 @@ _IN_PYTHON = [(re.compile(pattern), words) for pattern, words in [
     (r"--dim (\S+?)=\.\.\.", r'dims={"\1": ...}'),
     (r"--dim (\S+?)=(\d+(?:,\d+)+)", r'dims={"\1": (\2)}'),
     (r"--dim (\S+?)=(-?\w+)", r'dims={"\1": \2}'),
+    (r"--specialize (\S+?)=(-?\d+)", r'specialize={"\1": [\2]}'),
     (r"--const (\S+?)=@(\S+\.np[yz])", r'const={"\1": numpy.load("\2")}'),
     (r"--const (\S+?)=([^\s,;]+)", r'const={"\1": \2}'),
     (r"--schedule (\S+)", r'schedule="\1"'),
@@ -19,7 +20,7 @@ _IN_PYTHON = [(re.compile(pattern), words) for pattern, words in [
     (r"--(exact-conv|check-indices)\b", lambda m: m[1].replace("-", "_") + "=True"),
     (r"--dim\b", "dims"),
     (r"--op\b", "ops"),
-    (r"--(const|db|threads|workers|families|target|schedule)\b", r"\1"),
+    (r"--(const|db|threads|workers|families|target|schedule|specialize)\b", r"\1"),
     (r"\} (dims|const)=\{", ", "),  # dims={"a": 1} dims={"b": 2}
     (r"(--[a-z][\w-]*)", r"the command line's \1"),
 ]]

@@ -58,6 +58,21 @@ def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[st
     return k
 
 
+def chosen_sizes(specialize: Optional[Mapping[str, Any]]) -> Dict[str, List[int]]:
+    """Of each size, the values that get kernels of their own."""
+    if not isinstance(specialize or {}, Mapping):
+        raise TypeError(f"specialize is of type {type(specialize).__name__}, not dict")
+    out = {}
+    for name, values in (specialize or {}).items():
+        try:
+            out[name] = [operator.index(v) for v in (values if isinstance(values, (tuple, list, range)) else [values])]
+        except TypeError:
+            out[name] = []
+        if not out[name]:
+            raise TypeError(f'specialize["{name}"] is {values!r}: give integers, as [1, 8]')
+    return out
+
+
 def keywords_of(function: str, options: Mapping[str, Any]) -> _nestor.ModelKeywords:
     """Those that `function` was given besides its own."""
     try:
@@ -171,7 +186,7 @@ class Model:
 def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
             const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None,
             schedule: Any = None, ops: Sequence["Union[str, os.PathLike[str]]"] = (), exact_conv: bool = False,
-            check_indices: bool = False) -> Model:
+            check_indices: bool = False, specialize: Optional[Mapping[str, Any]] = None) -> Model:
     """Compiles a model for this machine.
 
     model: the path of an .onnx, a .json or a .nest; an operator as text, "MatMul(f32[8,8], f32[8,8])"; the text of a
@@ -187,11 +202,15 @@ def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Opti
     ops: paths of .nest files, each function of which is an operator that the model may use. They stay known to this process.
     exact_conv: no Winograd: convolutions are sums of products.
     check_indices: indices out of range (Gather, Scatter ...) raise an Error; without it they are clamped.
+    specialize: values that sizes without a value often have, {"batch": [1, 8]}: calls of each combination of them are as fast
+        as those of a model compiled for it.
 
     Raises Error where the model can't be read or isn't supported; its text says what would work.
     """
     with as_file(model) as spec, schedule_file(schedule) as steps:
-        return Model(_nestor.compile(spec, keywords(target, threads, dims, const, db, steps, ops, exact_conv, check_indices)))
+        k = keywords(target, threads, dims, const, db, steps, ops, exact_conv, check_indices)
+        k.specialize = chosen_sizes(specialize)
+        return Model(_nestor.compile(spec, k))
 
 
 def load(path: "Union[str, os.PathLike[str]]", *, threads: int = 0) -> Model:
