@@ -78,11 +78,10 @@ Partition partition_graph(Graph& g, const CompileOptions& options) {
   PartitionOptions how = partition_options(options);
   if (g.symbols) how.channel_block = 1;
   Partition p = partition(g, how);
-  if (g.symbols) return p;
-  if (!options.exact_conv)
+  if (!options.exact_conv && !g.symbols)
     use_winograd(g, p, how, winograd_options(options), constant_evaluator(options.target));
-  reorder_images(g, p, how);
-  separate_layouts(g, p, how);
+  if (!g.symbols) reorder_images(g, p, how);
+  if (!g.symbols) separate_layouts(g, p, how);
   inline_bodies(g, p, [&](Graph& body) { return partition_graph(body, options); });
   return p;
 }

@@ -70,7 +70,7 @@ class BodyInliner {
     const auto output = [&](size_t k) { return to[static_cast<size_t>(body.outputs[k])]; };
     auto what = std::make_shared<ControlFlow>();
     what->trips = n.inputs[0], what->condition = n.inputs[1];
-    what->known_trips = form.trips, what->limit = form.limit;
+    what->known_trips = known_trips(g_, n), what->limit = form.limit;
     what->iteration = input(0);
     const ValueId goes_on = output(0);
     const bool always = is_constant(g_, goes_on) && constant_of(g_, goes_on).get_int(0) != 0;
@@ -166,6 +166,7 @@ class BodyInliner {
       p_.alias[to[static_cast<size_t>(view)]] = of;
     }
     for (const ValueId v : q.blocked) p_.blocked.insert(to[static_cast<size_t>(v)]);
+    p_.typical.insert(q.typical.begin(), q.typical.end());
     std::map<const ControlFlow*, std::shared_ptr<const ControlFlow>> marks;
     for (KernelCall& call : q.calls) {
       if (call.func >= 0) call.func = func[static_cast<size_t>(call.func)];

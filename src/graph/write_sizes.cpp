@@ -2,6 +2,7 @@
 // a node of nestor.Sizes writes them.
 #include <map>
 
+#include "src/graph/control_flow.h"
 #include "src/graph/edit.h"
 #include "src/graph/elements.h"
 
@@ -24,7 +25,7 @@ void write_sizes(Graph& g) {
     const OpDef& op = *find_op(n.domain, n.op, n.opset);
     std::vector<ValueId> inputs = n.inputs;
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (has_elements(inputs[i]) &&
+      if (has_elements(inputs[i]) && !(is_loop(n) && i == 0) &&  // the plan reads how often
           input_kind(op, OpContext(g, n), static_cast<int>(i)) == InputKind::parameter)
         inputs[i] = write(inputs[i]);
     n.inputs = std::move(inputs);
