@@ -189,7 +189,8 @@ class PlanBuilder {
     const Expr bytes = bytes_expr(v);
     if (!sizes_) return as_int(bytes).value();
     sizes_->require_bytes(value(v).type.shape, value(v).type.dtype, value(v).name);
-    return sizes_->add(bytes);
+    // What a branch that isn't taken would need may come out as less than none.
+    return sizes_->add(Dim(max(bytes, Expr(0)), graph_.symbols).expr());
   }
   // The arena is laid out by runs: a buffer's place is its index.
   void place_by_index() {

@@ -236,6 +236,7 @@ void ControlPlanner::emit(int step, const Places& at, std::vector<PlanCall>& cal
       call.kernel = kSkip;
       call.args = {at.place(c.condition)};
       calls.push_back(std::move(call));
+      emit_needs(c.true_needs, at, calls);
       return;
     case kOtherwise:
       emit_side(f.when_true, c.not_true, at, calls);
@@ -243,6 +244,7 @@ void ControlPlanner::emit(int step, const Places& at, std::vector<PlanCall>& cal
       call.kernel = kSkip;
       calls.push_back(std::move(call));
       calls[f.jump].target = here();
+      emit_needs(c.false_needs, at, calls);
       return;
     default:
       emit_side(f.when_false, c.not_false, at, calls);
@@ -320,6 +322,12 @@ void ControlPlanner::emit_next(const Flow& f, const ControlFlow& c, PlanCall cal
   call.bytes = c.limit;
   if (c.goes_on >= 0) call.args.push_back(at.place(c.goes_on));
   calls.push_back(std::move(call));
+}
+
+void ControlPlanner::emit_needs(const std::vector<ControlFlow::Need>& needs, const Places& at,
+                                std::vector<PlanCall>& calls) {
+  for (const ControlFlow::Need& need : needs)
+    calls.push_back({kCheck, {at.number(need.unmet)}, 0, need.text});
 }
 
 void ControlPlanner::emit_side(const std::vector<Side>& side, const std::string& impossible, const Places& at,

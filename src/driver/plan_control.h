@@ -114,6 +114,8 @@ class ControlPlanner {
                  std::vector<PlanCall>& calls);
   void emit_next(const Flow& f, const ControlFlow& c, PlanCall call, const Places& at,
                  std::vector<PlanCall>& calls);
+  static void emit_needs(const std::vector<ControlFlow::Need>& needs, const Places& at,
+                         std::vector<PlanCall>& calls);
   void emit_side(const std::vector<Side>& side, const std::string& impossible, const Places& at,
                  std::vector<PlanCall>& calls);
 

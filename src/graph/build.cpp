@@ -62,7 +62,7 @@ Graph Builder::run() {
   add_in_order(nodes);
   check_declared();
   if (branches_) drop_dead_steps();
-  if (g_.symbols && !around_) g_.symbols->close();
+  if (g_.symbols && (!around_ || around_->branch)) g_.symbols->close();
   problems_.throw_if_any({unknown_inputs_.begin(), unknown_inputs_.end()});
   if (branches_)
     remove_dead_nodes(g_, evaluate_);

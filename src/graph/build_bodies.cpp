@@ -27,11 +27,12 @@ std::string told_in_one(const Diagnostic& d) {
 // that are wanted, each a value of its own. nullopt: the type of something that it reads isn't known.
 std::optional<Builder::Body> Builder::build_body(const ModelNode& mn, const ModelGraph& body,
                                                  const std::vector<BodyInput>& inputs,
-                                                 const std::vector<bool>& wanted) {
+                                                 const std::vector<bool>& wanted, bool branch) {
   constexpr int kDeepest = 12;  // a body is read once, and once more where it is spelled out
   Model m;
   Body out;
-  Around around{around_ ? around_->depth + 1 : 1, g_.symbols, {}};
+  Around around{around_ ? around_->depth + 1 : 1, g_.symbols, branch, {}};
+  if (branch && g_.symbols) around.symbols = std::make_shared<Symbols>(*g_.symbols);
   if (around.depth > kDeepest) {
     out.refused = fmt::format("loops and branches are in each other more than {} deep", kDeepest);
     return out;
@@ -64,6 +65,7 @@ std::optional<Builder::Body> Builder::build_body(const ModelNode& mn, const Mode
     }
     m.inputs.push_back({name, value.type.dtype, {}});
     around.inputs.push_back({name, value.type, {}, -1, value.elements});
+    around.inputs.back().type.shape = in_symbols(value.type.shape, around.symbols);
     if (value.elements.empty()) out.captured.push_back(v);
   }
   std::set<std::string> given;
@@ -127,7 +129,7 @@ void Builder::build_branch(const ModelNode& mn, ValueId condition, const ModelGr
     if (branch->outputs.size() != mn.outputs.size())
       return refuse(mn, fmt::format("it has {} outputs, its branch `{}` has {}", mn.outputs.size(),
                                     branch->name, branch->outputs.size()));
-    std::optional<Body> body = build_body(mn, *branch, {}, wanted);
+    std::optional<Body> body = build_body(mn, *branch, {}, wanted, true);
     if (!body) return;
     if (!body->refused.empty()) {
       body->refused = "in its branch `" + branch->name + "`: " + body->refused;
@@ -150,13 +152,25 @@ void Builder::build_branch(const ModelNode& mn, ValueId condition, const ModelGr
   size_t made = 0;
   for (size_t k = 0; k < mn.outputs.size(); ++k) {
     if (!wanted[k]) continue;
-    const auto type_in = [&](const Graph& g) { return g.values[static_cast<size_t>(g.outputs[made])].type; };
-    if (type_in(first) != type_in(second))
+    const auto type_in = [&](const Graph& g) {
+      const TensorType& type = g.values[static_cast<size_t>(g.outputs[made])].type;
+      return TensorType{type.dtype, in_symbols(type.shape, g_.symbols)};
+    };
+    if (type_in(first) != type_in(second)) {
+      // Sizes decide: as the usual ones do, then, and all others must.
+      if (const auto by_size = size_in(condition)) {
+        n.outputs.clear();
+        const bool taken = g_.symbols->decide(by_size->expr());
+        steps_.back() = {};
+        branches_ = true;
+        return inline_branch(mn, taken ? then_branch : else_branch);
+      }
       return refuse(mn,
                     fmt::format("its output `{}` is {} if the condition holds and {} if not, which isn't "
                                 "supported where the condition is computed at run time",
                                 mn.outputs[k], to_string(type_in(first)), to_string(type_in(second))),
                     ask_for(condition));
+    }
     n.outputs.push_back(made_by_body(mn.outputs[k], type_in(first)));
     ++made;
   }

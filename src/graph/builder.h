@@ -28,6 +28,7 @@ class Builder {
   struct Around {
     int depth = 0;  // of bodies
     std::shared_ptr<Symbols> symbols;
+    bool branch = false;  // then the symbols are its own: it may require more of them
     std::vector<Value> inputs;
   };
   Builder(const Model& model, const BuildOptions& options, bool fold, const Around* around);
@@ -86,7 +87,8 @@ class Builder {
   };
   static constexpr int64_t kMostCounted = 100'000;  // iterations, whose condition is computed here
   std::optional<Body> build_body(const ModelNode& mn, const ModelGraph& body,
-                                 const std::vector<BodyInput>& inputs, const std::vector<bool>& wanted);
+                                 const std::vector<BodyInput>& inputs, const std::vector<bool>& wanted,
+                                 bool branch = false);
   ValueId made_by_body(const std::string& name, const TensorType& type);
   void append_with_bodies(Node n);
   void build_branch(const ModelNode& mn, ValueId condition, const ModelGraph& then_branch,

@@ -40,6 +40,12 @@ LoopForm loop_form(const Node& n) {
           std::get<std::vector<int64_t>>(n.attrs.at("backward"))};
 }
 
+Dims in_symbols(Dims shape, const std::shared_ptr<Symbols>& symbols) {
+  for (Dim& d : shape)
+    if (!d.known() && d.symbols() != symbols) d = Dim(d.expr(), symbols);
+  return shape;
+}
+
 std::optional<Dim> known_trips(const Graph& g, const Node& n) {
   if (const int64_t trips = loop_form(n).trips; trips >= 0) return trips;
   if (n.inputs[0] < 0 || value_of(g, n.inputs[0]).elements.empty()) return std::nullopt;

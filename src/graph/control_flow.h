@@ -45,7 +45,13 @@ struct ControlFlow {
   int64_t limit = 0;                                 // it fails beyond so many iterations; 0: never
   std::vector<State> states;
   std::vector<Part> scanned, made;
-  // Of a branch. A side that can't be taken has the reason; its values are -1.
+  // Of a branch. A side that can't be taken has the reason; its values are -1. One that needs more of open
+  // sizes than the graph around it ends a run where a need isn't met: its number isn't 0.
+  struct Need {
+    Dim unmet;
+    std::string text;
+  };
+  std::vector<Need> true_needs, false_needs;
   std::vector<Result> results;
   std::string not_true, not_false;
 };
@@ -77,6 +83,8 @@ struct LoopForm {
 };
 Attrs attributes_of(const LoopForm& form);
 LoopForm loop_form(const Node& n);
+// A shape as another graph's symbols have it: those of a branch and of the graph around it.
+Dims in_symbols(Dims shape, const std::shared_ptr<Symbols>& symbols);
 std::optional<Dim> known_trips(const Graph& g, const Node& n);  // of a loop, where sizes decide it
 
 // One line of what a mark begins or ends.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "nestor/print.h"
 #include "src/graph/control_flow.h"
 #include "src/graph/edit.h"
 #include "src/graph/function_table.h"
@@ -103,6 +104,7 @@ class BodyInliner {
     auto captured = n.inputs.begin() + 1;
     for (const bool taken : {true, false}) {
       Graph body = *n.bodies[taken ? 0 : 1];
+      (taken ? what->true_needs : what->false_needs) = needs_of(body);
       Partition q = partition_body_(body);
       const auto end = captured + static_cast<std::ptrdiff_t>(body.inputs.size());
       const std::vector<ValueId> to = take_values(n, body, {captured, end});
@@ -114,6 +116,19 @@ class BodyInliner {
       mark(taken ? kOtherwise : kBranchEnds, node, what);
     }
     std::erase_if(what->results, [](const ControlFlow::Result& r) { return r.result < 0; });
+  }
+
+  // What must hold of sizes where a branch is taken, beside what must hold anyway.
+  std::vector<ControlFlow::Need> needs_of(const Graph& body) const {
+    std::vector<ControlFlow::Need> needs;
+    if (!body.symbols || body.symbols == g_.symbols) return needs;
+    for (const Symbols::Requirement& r : body.symbols->requirements()) {
+      const Dim unmet(make::select(g_.symbols->reduce(r.condition), Expr(0), Expr(1)), g_.symbols);
+      if (unmet.known() && unmet == 0) continue;
+      needs.push_back({unmet, fmt::format("{} must hold where a branch is taken{}{}", print(r.condition),
+                                          r.why.empty() ? "" : ": ", r.why)});
+    }
+    return needs;
   }
 
   // The body's values become the graph's, those that stand for ones outside apart: the new numbers. Its
@@ -129,6 +144,7 @@ class BodyInliner {
       to[v] = static_cast<ValueId>(g_.values.size());
       Value& value = body.values[v];
       value.name = fmt::format("{}.{}", prefix, value.name);
+      value.type.shape = in_symbols(std::move(value.type.shape), g_.symbols);
       if (value.producer >= 0) value.producer += static_cast<int>(g_.nodes.size());
       g_.values.push_back(std::move(value));
     }
