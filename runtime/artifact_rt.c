@@ -289,7 +289,7 @@ int32_t nestor_run_table(const struct nestor_instance* instance, const void* con
         memcpy(args[1], args[0], (size_t)(bytes >= 0 ? bytes : instance->numbers[-1 - bytes]));
         continue;
       case NESTOR_CALL_POINT:
-        moving[place[1] >> NESTOR_REGION_BITS] = (char*)args[0] + bytes;
+        moving[place[1] >> NESTOR_REGION_BITS] = (char*)args[0] + bytes + (count > 2 ? number_at(args[2]) : 0);
         continue;
       case NESTOR_CALL_SKIP:
         jumps = count == 0 || !*(const uint8_t*)args[0];

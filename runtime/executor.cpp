@@ -27,7 +27,8 @@ void check_counts(const Plan& plan, const PlanCall& call) {
     NESTOR_CHECK(call.args.size() >= least && call.args.size() <= most)
         << function_of(plan, call) << " " << call.kernel << " has " << call.args.size() << " places";
   };
-  if (call.kernel == kCopy || call.kernel == kPoint) takes(2, 2);
+  if (call.kernel == kCopy) takes(2, 2);
+  if (call.kernel == kPoint) takes(2, 3);
   if (call.kernel == kCheck) takes(1, 1);
   if (call.kernel == kSkip) takes(0, 1);
   if (call.kernel == kLoop || call.kernel == kNext) takes(2, 3);
@@ -197,7 +198,8 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
       const int64_t bytes = call.bytes_at < 0 ? call.bytes : sizes_->numbers()[call.bytes_at];
       if (bytes > 0) std::memcpy(args[1], args[0], static_cast<size_t>(bytes));
     } else if (call.kernel == kPoint) {
-      moving_[static_cast<size_t>(call.args[1].at)] = static_cast<uint8_t*>(args[0]) + call.bytes;
+      const int64_t further = call.bytes + (call.args.size() > 2 ? value_at<int64_t>(args[2]) : 0);
+      moving_[static_cast<size_t>(call.args[1].at)] = static_cast<uint8_t*>(args[0]) + further;
     } else if (call.kernel < 0) {
       next = go_on(call, args, next);
     } else {

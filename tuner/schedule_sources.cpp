@@ -44,7 +44,7 @@ std::vector<TuneTask> tune_tasks(const Partition& partition) {
   for (const KernelCall& c : partition.calls) {
     if (c.func == kLoopBegins) {
       around.push_back(times);
-      times *= std::max<int64_t>(c.control->known_trips, 1);
+      times *= least_trips(*c.control);
     } else if (c.func == kLoopEnds) {
       times = around.back();
       around.pop_back();

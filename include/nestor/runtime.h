@@ -97,7 +97,7 @@ bool fits(const std::vector<int64_t>& shape, const PlanTensor& t);
 // of something else). kCheck ends the run where the i32 at args[0] isn't 0: an index is out of range.
 //
 // Loops and branches are jumps among the calls:
-//   kPoint  sets the moving pointer args[1] to the address args[0] and `bytes` more
+//   kPoint  sets the moving pointer args[1] to args[0] and `bytes` more, or as the i64 at args[2] has it
 //   kSkip   goes on at call `target`; only if the bool at args[0] is false, where there is one
 //   kLoop   begins a loop: the i64 at args[0], its iteration, is 0. Goes on at call `target`, behind the
 //           loop, if the i64 at args[1], the number of iterations, isn't more, or if the bool at args[2] is

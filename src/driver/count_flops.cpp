@@ -29,7 +29,7 @@ void count_flops(Plan& plan, const Graph& g, const Partition& p, const std::vect
   std::vector<double> times = {1};  // of a call, by the loops around it; those of unknown length count once
   for (const KernelCall& call : p.calls) {
     if (call.func == kLoopBegins)
-      times.push_back(times.back() * static_cast<double>(std::max<int64_t>(call.control->known_trips, 1)));
+      times.push_back(times.back() * static_cast<double>(least_trips(*call.control)));
     if (call.func == kLoopEnds) times.pop_back();
     if (call.control) continue;
     double direct = 0;

@@ -79,7 +79,8 @@ CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& optio
       choice.trace.given_up.insert(choice.trace.given_up.end(), given_up.begin(), given_up.end());
       return compile_reviewed(f, choice, options);
     } catch (const ScheduleError& e) {
-      if (choice.origin != "default" && choice.origin != "plain") throw;
+      const bool asked_for = choice.origin != "default" && choice.origin != "plain" && !from_database(choice);
+      if (asked_for) throw;
       give_up(given_up, "the " + choice.origin + " schedule of typical sizes", e);
     }
   }

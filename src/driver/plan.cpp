@@ -57,7 +57,8 @@ class PlanBuilder {
     place_values(*plan);
     if (let_go_) count_readers();
     const ControlPlanner::Places places = {[this](ValueId v) { return place_of(v, nullptr); },
-                                           [this](int64_t number) { return place_number(number); }, offsets_};
+                                           [this](const Dim& number) { return place_number(number); },
+                                           offsets_};
     for (size_t step = 0; step < partition_.calls.size(); ++step) {
       const KernelCall& call = partition_.calls[step];
       if (call.control) {
@@ -158,7 +159,7 @@ class PlanBuilder {
 
   void place_values(Plan& plan) {
     PlanValues values{[this](ValueId v) { return root(v); }, [this](ValueId v) { return bytes(v); },
-                      written()};
+                      [this](ValueId v) { return stored_bytes(v); }, written()};
     control_.emplace(partition_, values);
     for (size_t i = 0; i < graph_.inputs.size(); ++i)
       control_->put(graph_.inputs[i], {Region::input, static_cast<int64_t>(i)});
@@ -168,30 +169,28 @@ class PlanBuilder {
     for (size_t step = 0; step < partition_.calls.size(); ++step) {
       const KernelCall& call = partition_.calls[step];
       const int at = static_cast<int>(step);
-      if (call.control && sizes_)
-        throw UserError(Diagnostic{
-            "a loop or a branch that runs decide needs known sizes", {}, {}, graph_.symbols->hint()});
       if (call.control) control_->visit(at);
       for (size_t i = 0; i < call.args.size(); ++i)
         if (func(call).params[i].role != Role::out)
           control_->read(call.args[i], at);
         else
-          control_->write(call.args[i], stored_bytes(call.args[i]), at);
+          control_->write(call.args[i], at);
     }
     // Outputs that are copied at the end.
     for (const ValueId v : graph_.outputs) control_->read(v, static_cast<int>(partition_.calls.size()));
+    plan.pointers = control_->pointers();
     if (sizes_) return place_by_index();
     const ArenaLayout layout = plan_arena(control_->lives());
     offsets_ = layout.offsets;
     plan.arena_bytes = layout.bytes;
-    plan.pointers = control_->pointers();
   }
   // Where sizes are open, the number that has the bytes.
   int64_t stored_bytes(ValueId v) {
     const Expr bytes = bytes_expr(v);
-    if (!sizes_) return *as_int(bytes);
+    if (!sizes_) return as_int(bytes).value();
     sizes_->require_bytes(value(v).type.shape, value(v).type.dtype, value(v).name);
-    return sizes_->add(bytes);
+    // What a branch that isn't taken would need may come out as less than none.
+    return sizes_->add(Dim(max(bytes, Expr(0)), graph_.symbols).expr());
   }
   // The arena is laid out by runs: a buffer's place is its index.
   void place_by_index() {
@@ -200,7 +199,7 @@ class PlanBuilder {
       in_arena_.push_back({l.bytes, l.first, l.last});
     }
   }
-  int64_t bytes(ValueId v) const { return describe(v).bytes(); }
+  Dim bytes(ValueId v) const { return elements_of(value(v).type.shape) * bytes_of(value(v).type.dtype); }
 
   // Of constants; those without any go.
   void count_readers() {
@@ -259,7 +258,8 @@ class PlanBuilder {
     NESTOR_CHECK(place) << "value '" << value(r).name << "' is read before it is computed";
     return *place;
   }
-  Place place_number(int64_t number) {
+  Place place_number(const Dim& number) {
+    if (!number.known()) return {Region::sizes, sizes_->add(number.expr())};
     Tensor t(DType::i64, {});
     t.set_int(0, number);
     return {Region::weights, place_bytes(std::move(t))};

@@ -85,9 +85,9 @@ void ControlPlanner::read(ValueId v, int step) {
   if (v >= 0) lives_.read(held(v), step);
 }
 
-void ControlPlanner::write(ValueId v, int64_t bytes, int step) {
+void ControlPlanner::write(ValueId v, int step) {
   if (has_place(v)) return;
-  buffer_of_[v] = lives_.add(bytes, step);
+  buffer_of_[v] = lives_.add(values_.stored_bytes(v), step);
   holds_[v] = {buffer_of_[v]};
 }
 
@@ -127,7 +127,7 @@ void ControlPlanner::visit(int step) {
 void ControlPlanner::begin_loop(Flow& f, const ControlFlow& c) {
   read(c.condition, f.begin);
   read(c.trips, f.end);
-  write(c.iteration, values_.bytes(c.iteration), f.begin);
+  write(c.iteration, f.begin);
   lives_.read(held(c.iteration), f.end);
   plan_parts(f, c);
   for (const ControlFlow::State& s : c.states) plan_state(f, s);
@@ -135,15 +135,15 @@ void ControlPlanner::begin_loop(Flow& f, const ControlFlow& c) {
 }
 
 void ControlPlanner::plan_parts(Flow& f, const ControlFlow& c) {
+  const Dim trips = c.known_trips.value_or(0);
   for (const ControlFlow::Part& p : c.scanned) {
-    f.scanned.push_back({p.whole, p.part, pointers_++, values_.bytes(p.part), c.known_trips, p.backward});
+    f.scanned.push_back({p.whole, p.part, pointers_++, values_.bytes(p.part), trips, p.backward});
     read(p.whole, f.begin);
     put(p.part, pointer(f.scanned.back().pointer), held(p.whole));
   }
   for (const ControlFlow::Part& p : c.made) {
-    f.made.push_back(
-        {p.whole, values_.root(p.part), pointers_++, values_.bytes(p.part), c.known_trips, p.backward});
-    write(p.whole, values_.bytes(p.whole), f.begin);
+    f.made.push_back({p.whole, values_.root(p.part), pointers_++, values_.bytes(p.part), trips, p.backward});
+    write(p.whole, f.begin);
     lives_.read(held(p.whole), f.end);
     Part& made = f.made.back();
     made.copied = !may_write(made.part, f.begin, f.end);
@@ -165,7 +165,7 @@ void ControlPlanner::plan_state(Flow& f, const ControlFlow::State& s) {
     state.other = element->pointer;
     ids = joined(ids, held(element->whole));
   } else {
-    const int64_t bytes = values_.bytes(s.inside);
+    const int64_t bytes = values_.stored_bytes(s.inside);
     state.first = lives_.add(bytes, f.begin), state.second = lives_.add(bytes, f.begin);
     const Lives::Ids both = {state.first, state.second};
     lives_.read(both, f.end);
@@ -199,7 +199,7 @@ void ControlPlanner::begin_branch(Flow& f, const ControlFlow& c) {
         f.when_false.push_back({no, r.result, pointers_++});
         continue;
       }
-      write(r.result, values_.bytes(r.result), f.begin);
+      write(r.result, f.begin);
     }
     if (writes_yes && yes >= 0) share(yes, r.result);
     if (writes_no && no >= 0) share(no, r.result);
@@ -236,6 +236,7 @@ void ControlPlanner::emit(int step, const Places& at, std::vector<PlanCall>& cal
       call.kernel = kSkip;
       call.args = {at.place(c.condition)};
       calls.push_back(std::move(call));
+      emit_needs(c.true_needs, at, calls);
       return;
     case kOtherwise:
       emit_side(f.when_true, c.not_true, at, calls);
@@ -243,6 +244,7 @@ void ControlPlanner::emit(int step, const Places& at, std::vector<PlanCall>& cal
       call.kernel = kSkip;
       calls.push_back(std::move(call));
       calls[f.jump].target = here();
+      emit_needs(c.false_needs, at, calls);
       return;
     default:
       emit_side(f.when_false, c.not_false, at, calls);
@@ -252,8 +254,26 @@ void ControlPlanner::emit(int step, const Places& at, std::vector<PlanCall>& cal
 
 namespace {
 
-void point(std::vector<PlanCall>& calls, const Place& at, int64_t to, int64_t further = 0) {
-  calls.push_back({kPoint, {at, pointer(to)}, further, "Loop"});
+using Places = ControlPlanner::Places;
+
+void point(std::vector<PlanCall>& calls, const Place& at, int64_t to) {
+  calls.push_back({kPoint, {at, pointer(to)}, 0, "Loop"});
+}
+void point(std::vector<PlanCall>& calls, const Place& at, int64_t to, const Dim& further, const Places& in) {
+  point(calls, at, to);
+  if (further.known())
+    calls.back().bytes = further;
+  else
+    calls.back().args.push_back(in.number(further));
+}
+void copy(std::vector<PlanCall>& calls, const Place& from, const Place& to, const Dim& bytes,
+          const Places& in) {
+  PlanCall call{kCopy, {from, to}, 0, "copy"};
+  if (bytes.known())
+    call.bytes = bytes;
+  else
+    call.bytes_at = static_cast<int>(in.number(bytes).at);
+  calls.push_back(std::move(call));
 }
 
 }  // namespace
@@ -263,17 +283,16 @@ void ControlPlanner::emit_loop(Flow& f, const ControlFlow& c, PlanCall call, con
   const auto buffer = [&](size_t b) { return Place{Region::arena, at.offsets[b]}; };
   for (const auto* parts : {&f.scanned, &f.made})
     for (const Part& p : *parts)
-      point(calls, at.place(p.whole), p.pointer,
-            p.backward ? std::max<int64_t>(p.trips - 1, 0) * p.bytes : 0);
+      point(calls, at.place(p.whole), p.pointer, p.backward ? max(p.trips - 1, 0) * p.bytes : Dim(0), at);
   for (const State& s : f.states) {
     point(calls, at.place(s.initial), s.now);
     if (s.kind != State::Kind::flips) continue;
     point(calls, buffer(s.first), s.other);
     point(calls, buffer(s.second), s.spare);
   }
-  const Place trips = c.known_trips >= 0 ? at.number(c.known_trips)
-                      : c.trips >= 0     ? at.place(c.trips)
-                                         : at.number(std::numeric_limits<int64_t>::max());
+  const Place trips = c.known_trips  ? at.number(*c.known_trips)
+                      : c.trips >= 0 ? at.place(c.trips)
+                                     : at.number(std::numeric_limits<int64_t>::max());
   call.kernel = kLoop;
   call.args = {at.place(c.iteration), trips};
   if (c.condition >= 0) call.args.push_back(at.place(c.condition));
@@ -283,10 +302,10 @@ void ControlPlanner::emit_loop(Flow& f, const ControlFlow& c, PlanCall call, con
 void ControlPlanner::emit_next(const Flow& f, const ControlFlow& c, PlanCall call, const Places& at,
                                std::vector<PlanCall>& calls) {
   for (const Part& p : f.made)
-    if (p.copied) calls.push_back({kCopy, {at.place(p.part), pointer(p.pointer)}, p.bytes, "copy"});
+    if (p.copied) copy(calls, at.place(p.part), pointer(p.pointer), p.bytes, at);
   for (const State& s : f.states)
     if (s.kind == State::Kind::flips && s.copied)
-      calls.push_back({kCopy, {at.place(s.next), pointer(s.other)}, values_.bytes(s.inside), "copy"});
+      copy(calls, at.place(s.next), pointer(s.other), values_.bytes(s.inside), at);
   for (const State& s : f.states) {
     if (s.kind == State::Kind::stays) continue;
     point(calls, pointer(s.other), s.now);
@@ -295,13 +314,20 @@ void ControlPlanner::emit_next(const Flow& f, const ControlFlow& c, PlanCall cal
     point(calls, pointer(s.now), s.spare);
   }
   for (const auto* parts : {&f.scanned, &f.made})
-    for (const Part& p : *parts) point(calls, pointer(p.pointer), p.pointer, p.backward ? -p.bytes : p.bytes);
+    for (const Part& p : *parts)
+      point(calls, pointer(p.pointer), p.pointer, p.backward ? -p.bytes : p.bytes, at);
   const std::vector<Place> begin = calls[f.jump].args;
   call.kernel = kNext;
   call.args = {begin[0], begin[1]};
   call.bytes = c.limit;
   if (c.goes_on >= 0) call.args.push_back(at.place(c.goes_on));
   calls.push_back(std::move(call));
+}
+
+void ControlPlanner::emit_needs(const std::vector<ControlFlow::Need>& needs, const Places& at,
+                                std::vector<PlanCall>& calls) {
+  for (const ControlFlow::Need& need : needs)
+    calls.push_back({kCheck, {at.number(need.unmet)}, 0, need.text});
 }
 
 void ControlPlanner::emit_side(const std::vector<Side>& side, const std::string& impossible, const Places& at,
@@ -313,7 +339,7 @@ void ControlPlanner::emit_side(const std::vector<Side>& side, const std::string&
     else if (s.pointer >= 0)
       calls.push_back({kPoint, {at.place(s.from), pointer(s.pointer)}, 0, "If"});
     else
-      calls.push_back({kCopy, {at.place(s.from), at.place(s.result)}, values_.bytes(s.result), "copy"});
+      copy(calls, at.place(s.from), at.place(s.result), values_.bytes(s.result), at);
 }
 
 }  // namespace nestor

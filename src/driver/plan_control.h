@@ -41,7 +41,8 @@ class Lives {
 // What a plan's control flow needs to know of its values.
 struct PlanValues {
   std::function<ValueId(ValueId)> root;
-  std::function<int64_t(ValueId)> bytes;
+  std::function<Dim(ValueId)> bytes;
+  std::function<int64_t(ValueId)> stored_bytes;  // as lives() has them: in a plan of open sizes a number
   std::map<ValueId, int> made_at;  // by step: what functions write, and loops and branches as a whole
 };
 
@@ -56,7 +57,7 @@ class ControlPlanner {
   void put(ValueId v, const Place& place, const Lives::Ids& held = {});
   void visit(int step);            // a mark
   void read(ValueId v, int step);  // by a function
-  void write(ValueId v, int64_t bytes, int step);
+  void write(ValueId v, int step);
   const std::vector<Lifetime>& lives() const { return lives_.all(); }
 
   // Where v is, once buffers have offsets; nullopt: it isn't made by a function, a loop or a branch.
@@ -64,10 +65,11 @@ class ControlPlanner {
   // The value in whose place v is written, or v.
   ValueId shared_with(ValueId v) const;
 
-  // The second walk: the calls that stand for a mark. `place`: of any value, `number`: of a constant i64.
+  // The second walk: the calls that stand for a mark. `place`: of any value, `number`: of an i64 that sizes
+  // decide.
   struct Places {
     std::function<Place(ValueId)> place;
-    std::function<Place(int64_t)> number;
+    std::function<Place(const Dim&)> number;
     const std::vector<int64_t>& offsets;  // of buffers
   };
   void emit(int step, const Places& places, std::vector<PlanCall>& calls);
@@ -83,7 +85,8 @@ class ControlPlanner {
   };
   struct Part {
     ValueId whole, part;
-    int64_t pointer = -1, bytes = 0, trips = 0;
+    int64_t pointer = -1;
+    Dim bytes = 0, trips = 0;
     bool backward = false, copied = false;
   };
   struct Side {
@@ -111,6 +114,8 @@ class ControlPlanner {
                  std::vector<PlanCall>& calls);
   void emit_next(const Flow& f, const ControlFlow& c, PlanCall call, const Places& at,
                  std::vector<PlanCall>& calls);
+  static void emit_needs(const std::vector<ControlFlow::Need>& needs, const Places& at,
+                         std::vector<PlanCall>& calls);
   void emit_side(const std::vector<Side>& side, const std::string& impossible, const Places& at,
                  std::vector<PlanCall>& calls);
 

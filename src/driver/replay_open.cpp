@@ -50,6 +50,10 @@ PrimFunc of_sizes(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typ
 
 }  // namespace
 
+bool from_database(const ScheduleChoice& choice) {
+  return choice.origin == "database" || choice.origin == "adapted";
+}
+
 Replay accepted_steps(const PrimFunc& f, const Trace& trace) {
   const QuietRefusals quiet;
   Schedule s(f);
@@ -81,7 +85,7 @@ std::vector<ScheduleChoice> choices_for_open_sizes(const PrimFunc& f,
   std::vector<ScheduleChoice> out;
   if (ScheduleChoice choice = choose_schedule(usual, options); choice.origin != "default") {
     out.push_back(choice);
-    if (choice.origin != "database" && choice.origin != "adapted") return out;
+    if (!from_database(choice)) return out;
   }
   std::vector<Replay> replays;
   for (const int64_t times : {1, 4, 16}) {

@@ -9,6 +9,8 @@
 
 namespace nestor {
 
+bool from_database(const ScheduleChoice& choice);
+
 struct Replay {
   Trace trace;   // the steps that are accepted; the reasons of the others stand in `given_up`
   int lost = 0;  // steps that weren't, but for hints

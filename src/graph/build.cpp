@@ -27,12 +27,15 @@ constexpr double kSmallWork = 3e7;  // of all constants that are interpreted her
 
 }  // namespace
 
-Builder::Builder(const Model& model, const BuildOptions& options, bool fold, int depth)
+Builder::Builder(const Model& model, const BuildOptions& options, bool fold)
+    : Builder(model, options, fold, nullptr) {}
+
+Builder::Builder(const Model& model, const BuildOptions& options, bool fold, const Around* around)
     : m_(model),
       options_(options),
       evaluate_(options.evaluate ? options.evaluate : evaluate_by_interpreter),
       fold_(fold),
-      depth_(depth),
+      around_(around),
       problems_(model.file),
       inputs_(model, options, problems_),
       fresh_(all_names(model)) {
@@ -50,7 +53,7 @@ Graph Builder::run() {
     for (std::string& name : reads_of(n)) read_.insert(std::move(name));
   for (const ModelValue& v : m_.outputs) read_.insert(v.name);
   add_inputs();
-  g_.symbols = inputs_.symbols();
+  g_.symbols = around_ ? around_->symbols : inputs_.symbols();
   add_initializers(m_);
   budget_.emplace(g_, kSmallWork);
   check_constants();
@@ -59,7 +62,7 @@ Graph Builder::run() {
   add_in_order(nodes);
   check_declared();
   if (branches_) drop_dead_steps();
-  if (g_.symbols) g_.symbols->close();
+  if (g_.symbols && (!around_ || around_->branch)) g_.symbols->close();
   problems_.throw_if_any({unknown_inputs_.begin(), unknown_inputs_.end()});
   if (branches_)
     remove_dead_nodes(g_, evaluate_);
@@ -98,6 +101,15 @@ ValueId Builder::find(const std::string& name) const {
 // ---- Inputs and initializers
 
 void Builder::add_inputs() {
+  if (around_) {
+    for (const Value& v : around_->inputs) {
+      const ValueId id = define(v.name, "an input", v.type, true);
+      if (id < 0) continue;
+      value_of(g_, id).elements = v.elements;
+      if (v.elements.empty()) g_.inputs.push_back(id);
+    }
+    return;
+  }
   std::set<std::string> initialized;
   for (const auto& entry : m_.initializers) initialized.insert(entry.first);
   std::vector<std::string> left_out;

@@ -16,14 +16,6 @@ namespace nestor {
 
 namespace {
 
-ModelValue typed(const std::string& name, const TensorType& type) {
-  ModelValue v;
-  v.name = name;
-  v.dtype = type.dtype;
-  for (const int64_t size : type.shape) v.shape.push_back({size, ""});
-  return v;
-}
-
 // Its message with what a message of several problems has in notes.
 std::string told_in_one(const Diagnostic& d) {
   return d.notes.empty() ? d.message : fmt::format("{}", fmt::join(d.notes, "; "));
@@ -35,11 +27,13 @@ std::string told_in_one(const Diagnostic& d) {
 // that are wanted, each a value of its own. nullopt: the type of something that it reads isn't known.
 std::optional<Builder::Body> Builder::build_body(const ModelNode& mn, const ModelGraph& body,
                                                  const std::vector<BodyInput>& inputs,
-                                                 const std::vector<bool>& wanted) {
+                                                 const std::vector<bool>& wanted, bool branch) {
   constexpr int kDeepest = 12;  // a body is read once, and once more where it is spelled out
   Model m;
   Body out;
-  if (depth_ >= kDeepest) {
+  Around around{around_ ? around_->depth + 1 : 1, g_.symbols, branch, {}};
+  if (branch && g_.symbols) around.symbols = std::make_shared<Symbols>(*g_.symbols);
+  if (around.depth > kDeepest) {
     out.refused = fmt::format("loops and branches are in each other more than {} deep", kDeepest);
     return out;
   }
@@ -50,8 +44,11 @@ std::optional<Builder::Body> Builder::build_body(const ModelNode& mn, const Mode
   m.refused_initializers = body.refused_initializers;
   m.nodes = body.nodes;
   for (const BodyInput& in : inputs) {
-    m.inputs.push_back(typed(in.name, in.type));
-    if (in.known.defined()) m.initializers.emplace_back(in.name, in.known);
+    m.inputs.push_back({in.name, in.type.dtype, {}});
+    if (in.known.defined())
+      m.initializers.emplace_back(in.name, in.known);
+    else
+      around.inputs.push_back({in.name, in.type, {}, -1});
   }
   ModelNode alone;
   auto only = std::make_shared<ModelGraph>(body);
@@ -66,8 +63,10 @@ std::optional<Builder::Body> Builder::build_body(const ModelNode& mn, const Mode
       m.initializers.emplace_back(name, value.constant);
       continue;
     }
-    m.inputs.push_back(typed(name, value.type));
-    out.captured.push_back(v);
+    m.inputs.push_back({name, value.type.dtype, {}});
+    around.inputs.push_back({name, value.type, {}, -1, value.elements});
+    around.inputs.back().type.shape = in_symbols(value.type.shape, around.symbols);
+    if (value.elements.empty()) out.captured.push_back(v);
   }
   std::set<std::string> given;
   for (size_t k = 0; k < body.outputs.size(); ++k) {
@@ -87,7 +86,7 @@ std::optional<Builder::Body> Builder::build_body(const ModelNode& mn, const Mode
   options.shapes.clear();
   options.dims.clear();  // all inputs have types
   try {
-    out.graph = Builder(m, options, fold_, depth_ + 1).run();
+    out.graph = Builder(m, options, fold_, &around).run();
   } catch (const NeedsValues& e) {
     out.refused = told_in_one(e.diagnostic());  // its hint names what the body reads: say what is behind that
     for (const std::string& name : e.inputs)
@@ -130,7 +129,7 @@ void Builder::build_branch(const ModelNode& mn, ValueId condition, const ModelGr
     if (branch->outputs.size() != mn.outputs.size())
       return refuse(mn, fmt::format("it has {} outputs, its branch `{}` has {}", mn.outputs.size(),
                                     branch->name, branch->outputs.size()));
-    std::optional<Body> body = build_body(mn, *branch, {}, wanted);
+    std::optional<Body> body = build_body(mn, *branch, {}, wanted, true);
     if (!body) return;
     if (!body->refused.empty()) {
       body->refused = "in its branch `" + branch->name + "`: " + body->refused;
@@ -153,13 +152,25 @@ void Builder::build_branch(const ModelNode& mn, ValueId condition, const ModelGr
   size_t made = 0;
   for (size_t k = 0; k < mn.outputs.size(); ++k) {
     if (!wanted[k]) continue;
-    const auto type_in = [&](const Graph& g) { return g.values[static_cast<size_t>(g.outputs[made])].type; };
-    if (type_in(first) != type_in(second))
+    const auto type_in = [&](const Graph& g) {
+      const TensorType& type = g.values[static_cast<size_t>(g.outputs[made])].type;
+      return TensorType{type.dtype, in_symbols(type.shape, g_.symbols)};
+    };
+    if (type_in(first) != type_in(second)) {
+      // Sizes decide: as the usual ones do, then, and all others must.
+      if (const auto by_size = size_in(condition)) {
+        n.outputs.clear();
+        const bool taken = g_.symbols->decide(by_size->expr());
+        steps_.back() = {};
+        branches_ = true;
+        return inline_branch(mn, taken ? then_branch : else_branch);
+      }
       return refuse(mn,
                     fmt::format("its output `{}` is {} if the condition holds and {} if not, which isn't "
                                 "supported where the condition is computed at run time",
                                 mn.outputs[k], to_string(type_in(first)), to_string(type_in(second))),
                     ask_for(condition));
+    }
     n.outputs.push_back(made_by_body(mn.outputs[k], type_in(first)));
     ++made;
   }
@@ -243,7 +254,10 @@ std::string Builder::unlike_states(const Graph& body, const std::vector<ValueId>
   for (size_t i = 0; i < states.size(); ++i) {
     const TensorType &before = g_.values[static_cast<size_t>(states[i])].type,
                      &after = body.values[static_cast<size_t>(body.outputs[1 + i])].type;
-    if (before != after)
+    bool alike = before.dtype == after.dtype && before.shape.size() == after.shape.size();
+    for (size_t d = 0; alike && d < before.shape.size(); ++d)
+      alike = must_equal(before.shape[d], after.shape[d], "a loop's state keeps its shape");
+    if (!alike)
       return fmt::format("its state {} is {} at first and {} after an iteration", i, to_string(before),
                          to_string(after));
   }
@@ -256,10 +270,10 @@ void Builder::append_loop(const ModelNode& mn, Body body, const std::vector<Valu
                           const LoopForm& form, const std::vector<std::string>& results) {
   Node n{"Loop", mn.name, 1, inputs, {}, attributes_of(form), "nestor"};
   n.inputs.insert(n.inputs.end(), body.captured.begin(), body.captured.end());
+  const Dim length = known_trips(g_, n).value_or(form.limit);
   for (size_t k = 0; k < results.size(); ++k) {
     TensorType type = value_of(body.graph, body.graph.outputs[1 + k]).type;
-    if (static_cast<int64_t>(k) >= form.states)
-      type.shape.insert(type.shape.begin(), std::max(form.trips, form.limit));
+    if (static_cast<int64_t>(k) >= form.states) type.shape.insert(type.shape.begin(), length);
     n.outputs.push_back(made_by_body(results[k], type));
   }
   n.bodies.push_back(std::make_shared<Graph>(std::move(body.graph)));

@@ -99,11 +99,32 @@ bool Builder::few_copies(const ModelNode& mn, const ModelGraph& body, int64_t tr
   return false;
 }
 
+// A value of its own whose element is that size.
+ValueId Builder::add_size(const ModelNode& mn, const Dim& size) {
+  const ValueId v = define(fresh_(some_output(mn) + ".trips"), "a size", {DType::i64, {}}, true);
+  value_of(g_, v).elements = {size.expr()};
+  return v;
+}
+
+// The number that a value is, where constants or sizes decide it.
+std::optional<Dim> Builder::size_in(ValueId v) const {
+  const std::vector<Expr> elements = known_elements(value_of(g_, v));
+  if (elements.size() != 1) return std::nullopt;
+  const auto number = as_int(elements[0]);
+  return number ? Dim(*number) : Dim(elements[0], g_.symbols);
+}
+
+// How to make it a number; empty where sizes don't decide it.
+std::string Builder::size_hint(ValueId v) const {
+  const std::optional<Dim> size = size_in(v);
+  return size && !size->known() ? g_.symbols->hint(size->expr()) : "";
+}
+
 // A value that decides about iterations; nothing after a refusal, where it is computed at run time.
 std::optional<int64_t> Builder::known_number(const ModelNode& mn, ValueId v, const char* what) {
   const Value& value = value_of(g_, v);
   if (value.constant.defined() && value.constant.size() == 1) return value.constant.get_int(0);
-  const std::string hint = ask_for(v);
+  const std::string sizes = size_hint(v), hint = sizes.empty() ? ask_for(v) : sizes;
   refuse(mn,
          fmt::format("control flow isn't supported where {} is computed at run time{}", what,
                      options_.control_flow ? "" : ", on this target"),
@@ -136,6 +157,18 @@ void Builder::build_loop(const ModelNode& mn) {
   if (!options_.control_flow || build_long_loop(mn, n)) spell_out_loop(mn, n);
 }
 
+// How many iterations a loop that begins makes, most of them unless its condition ends it; nullopt: only run
+// time tells.
+std::optional<Dim> Builder::trips_of(const Graph& body, const std::vector<ValueId>& states, const Dim& most) {
+  if (most.known()) {
+    if (most <= 0) return 0;
+    const auto counted = count_trips(body, states, most);
+    return counted ? std::optional(Dim(*counted)) : std::nullopt;
+  }
+  if (!is_constant(body, body.outputs[0])) return std::nullopt;
+  return constant_of(body, body.outputs[0]).get_int(0) != 0 ? max(most, 0) : max(min(most, 1), 0);
+}
+
 // A loop of the plan; true: it is few iterations, or can't be one but may be spelled out.
 bool Builder::build_long_loop(const ModelNode& mn, const Node& n) {
   const ModelGraph& body = *mn.graphs.at("body");
@@ -153,16 +186,15 @@ bool Builder::build_long_loop(const ModelNode& mn, const Node& n) {
   std::string why =
       made->refused.empty() ? unlike_states(made->graph, states) : "in its body: " + made->refused;
   const auto number_of = [&](ValueId v, int64_t missing) {
-    if (v < 0) return std::optional(missing);
-    return is_constant(g_, v) ? std::optional(constant_of(g_, v).get_int(0)) : std::nullopt;
+    return v < 0 ? std::optional(Dim(missing)) : size_in(v);
   };
   const auto most = number_of(n.inputs[0], kEndless), begins = number_of(n.inputs[1], 1);
   if (!why.empty()) {
-    if (most && begins) return true;
+    if (most && most->known() && begins && begins->known()) return true;
     std::string hint = made->hint;
     for (const ValueId v : {n.inputs[0], n.inputs[1]})
       if (v >= 0 && !is_constant(g_, v))
-        if (const std::string known = ask_for(v); !known.empty()) hint = known;
+        if (const std::string known = size_in(v) ? size_hint(v) : ask_for(v); !known.empty()) hint = known;
     refuse(mn, why, hint);
     return false;
   }
@@ -172,9 +204,9 @@ bool Builder::build_long_loop(const ModelNode& mn, const Node& n) {
            fmt::format("the condition that its body makes is {}, it must be one bool", to_string(goes_on)));
     return false;
   }
-  std::optional<int64_t> trips;
-  if (most && begins) trips = *begins == 0 || *most <= 0 ? 0 : count_trips(made->graph, states, *most);
-  if (trips == kEndless) {
+  std::optional<Dim> trips;
+  if (most && begins && begins->known()) trips = trips_of(made->graph, states, *begins == 0 ? Dim(0) : *most);
+  if (trips && *trips == kEndless) {
     refuse(mn, "it never ends: it has neither a number of iterations nor a condition that may fail");
     return false;
   }
@@ -182,7 +214,8 @@ bool Builder::build_long_loop(const ModelNode& mn, const Node& n) {
   for (size_t k = states.size(); k < mn.outputs.size(); ++k)
     if (wanted[1 + k]) results.push_back(mn.outputs[k]);
   const bool makes = results.size() > states.size();
-  if (trips && are_few(*trips, body, kFewNodes) && (*trips > 0 || !makes)) return true;
+  const bool counted = trips && trips->known();
+  if (counted && are_few(*trips, body, kFewNodes) && (*trips > 0 || !makes)) return true;
   if (!trips && makes) {
     refuse(mn,
            fmt::format("its output `{}` has an element for each iteration, and only run time tells how many "
@@ -191,10 +224,14 @@ bool Builder::build_long_loop(const ModelNode& mn, const Node& n) {
            n.inputs[0] >= 0 ? ask_for(n.inputs[0]) : "");
     return false;
   }
-  LoopForm form{
-      static_cast<int64_t>(states.size()), 0, trips.value_or(-1), trips ? 0 : options_.max_trips, {}};
+  LoopForm form{static_cast<int64_t>(states.size()),
+                0,
+                counted ? static_cast<int64_t>(*trips) : -1,
+                trips ? 0 : options_.max_trips,
+                {}};
   form.backward.assign(results.size() - states.size(), 0);
-  std::vector<ValueId> read = {trips ? -1 : n.inputs[0], trips ? -1 : n.inputs[1]};
+  std::vector<ValueId> read = {n.inputs[0], n.inputs[1]};
+  if (trips) read = {counted ? -1 : add_size(mn, *trips), -1};
   read.insert(read.end(), states.begin(), states.end());
   steps_.back() = {};
   append_loop(mn, std::move(*made), read, form, results);

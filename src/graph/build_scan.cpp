@@ -14,7 +14,7 @@ namespace nestor {
 struct Builder::ScanForm {
   size_t states = 0, scanned = 0, made = 0;
   std::vector<int64_t> axes, backward, out_axes, out_backward;
-  int64_t trips = -1;
+  Dim trips = -1;
 };
 
 std::optional<Builder::ScanForm> Builder::read_scan(const ModelNode& mn, const Node& n) {
@@ -47,10 +47,11 @@ std::optional<Builder::ScanForm> Builder::read_scan(const ModelNode& mn, const N
     if (f.axes[i] < -rank || f.axes[i] >= rank)
       return no(fmt::format("axis {} of scan input {} is outside of {}", f.axes[i], i, to_string(type)));
     if (f.axes[i] < 0) f.axes[i] += rank;
-    const int64_t size = type.shape[static_cast<size_t>(f.axes[i])];
-    if (f.trips >= 0 && size != f.trips)
-      return no(fmt::format("its scan inputs differ in length: {} and {}", f.trips, size));
-    f.trips = size;
+    const Dim& size = type.shape[static_cast<size_t>(f.axes[i])];
+    if (i > 0 && !must_equal(size, f.trips, "scan inputs are equally long"))
+      return no(
+          fmt::format("its scan inputs differ in length: {} and {}", to_string(f.trips), to_string(size)));
+    if (i == 0) f.trips = size;
   }
   return f;
 }
@@ -96,10 +97,12 @@ void Builder::build_scan(const ModelNode& mn) {
   if (!form) return;
   const ModelGraph& body = *mn.graphs.at("body");
   std::string why, hint;
-  if (options_.control_flow && !are_few(form->trips, body, kFewNodes) &&
-      !build_long_scan(mn, n, *form, why, hint))
-    return;
-  if (!why.empty() && !are_few(form->trips, body, kMostNodes)) return refuse(mn, why, hint);
+  const auto few = [&](int64_t most) { return form->trips.known() && are_few(form->trips, body, most); };
+  if (options_.control_flow && !few(kFewNodes) && !build_long_scan(mn, n, *form, why, hint)) return;
+  if (!why.empty() && !few(kMostNodes)) return refuse(mn, why, hint);
+  if (!form->trips.known())
+    return refuse(mn, fmt::format("it has {} iterations, which runs decide", to_string(form->trips)),
+                  "a CPU as target, or " + g_.symbols->hint(form->trips.expr()));
   if (few_copies(mn, body, form->trips)) spell_out_scan(mn, *form);
 }
 
@@ -109,7 +112,7 @@ bool Builder::build_long_scan(const ModelNode& mn, const Node& n, const ScanForm
                               std::string& hint) {
   const ModelGraph& body = *mn.graphs.at("body");
   std::vector<BodyInput> inputs = {{fresh_(some_output(mn) + ".iteration"), {DType::i64, {}}, {}}};
-  std::vector<ValueId> read = {-1, -1};
+  std::vector<ValueId> read = {f.trips.known() ? -1 : add_size(mn, f.trips), -1};
   for (size_t i = 0; i < f.states; ++i) {
     read.push_back(n.inputs[i]);
     inputs.push_back({body.inputs[i].name, value_of(g_, n.inputs[i]).type, {}});
@@ -135,7 +138,8 @@ bool Builder::build_long_scan(const ModelNode& mn, const Node& n, const ScanForm
   why = made->refused.empty() ? unlike_states(made->graph, states) : "in its body: " + made->refused;
   hint = made->hint;
   if (!why.empty()) return true;
-  LoopForm form{static_cast<int64_t>(f.states), static_cast<int64_t>(f.scanned), f.trips, 0, f.backward};
+  const int64_t trips = f.trips.known() ? static_cast<int64_t>(f.trips) : -1;
+  LoopForm form{static_cast<int64_t>(f.states), static_cast<int64_t>(f.scanned), trips, 0, f.backward};
   std::vector<std::string> results(mn.outputs.begin(), mn.outputs.begin() + static_cast<long>(f.states));
   std::vector<std::pair<std::string, size_t>> moved;  // what is made elsewhere than along the first dimension
   for (size_t k = 0; k < f.made; ++k) {
@@ -188,13 +192,14 @@ void Builder::spell_out_scan(const ModelNode& mn, const ScanForm& f) {
   std::vector<std::vector<std::string>> elements(f.made);
   steps_.back() = {};
   branches_ = true;
-  for (int64_t t = 0; t < f.trips; ++t) {
+  const int64_t trips = f.trips;
+  for (int64_t t = 0; t < trips; ++t) {
     Renaming names;
     std::vector<ModelNode> slices;
     for (size_t i = 0; i < state.size(); ++i) names[body.inputs[i].name] = state[i];
     for (size_t i = 0; i < f.scanned; ++i) {
       const std::string &whole = mn.inputs[f.states + i], part = fresh_(whole + ".part"),
-                        place = add_number(mn, f.backward[i] ? f.trips - 1 - t : t, DType::i64);
+                        place = add_number(mn, f.backward[i] ? trips - 1 - t : t, DType::i64);
       slices.push_back(plain(mn, "Gather", {whole, place}, part, {{"axis", f.axes[i]}}));
       read_.insert(part);
       names[body.inputs[f.states + i].name] = part;

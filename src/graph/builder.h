@@ -19,11 +19,20 @@ namespace nestor {
 class Builder {
  public:
   // `fold`: nodes whose values are found on the way are left out, not only known.
-  // `depth`: of bodies around this one.
-  Builder(const Model& model, const BuildOptions& options, bool fold, int depth = 0);
+  Builder(const Model& model, const BuildOptions& options, bool fold);
   Graph run();
 
  private:
+  // What a body has of the graph around it: the values that its inputs are, with types. Those with elements
+  // are no inputs of the body's graph.
+  struct Around {
+    int depth = 0;  // of bodies
+    std::shared_ptr<Symbols> symbols;
+    bool branch = false;  // then the symbols are its own: it may require more of them
+    std::vector<Value> inputs;
+  };
+  Builder(const Model& model, const BuildOptions& options, bool fold, const Around* around);
+
   // ---- Values (build.cpp)
 
   ValueId define(const std::string& name, const std::string& what, TensorType type, bool known);
@@ -59,6 +68,9 @@ class Builder {
   void spell_out_scan(const ModelNode& mn, const ScanForm& f);
   void spell_out_loop(const ModelNode& mn, const Node& n);
   ValueId axis_first(const ModelNode& mn, const std::string& name, int64_t axis);
+  ValueId add_size(const ModelNode& mn, const Dim& size);
+  std::optional<Dim> size_in(ValueId v) const;
+  std::string size_hint(ValueId v) const;
   std::optional<int64_t> known_number(const ModelNode& mn, ValueId v, const char* what);
 
   // ---- Bodies (build_bodies.cpp)
@@ -75,11 +87,13 @@ class Builder {
   };
   static constexpr int64_t kMostCounted = 100'000;  // iterations, whose condition is computed here
   std::optional<Body> build_body(const ModelNode& mn, const ModelGraph& body,
-                                 const std::vector<BodyInput>& inputs, const std::vector<bool>& wanted);
+                                 const std::vector<BodyInput>& inputs, const std::vector<bool>& wanted,
+                                 bool branch = false);
   ValueId made_by_body(const std::string& name, const TensorType& type);
   void append_with_bodies(Node n);
   void build_branch(const ModelNode& mn, ValueId condition, const ModelGraph& then_branch,
                     const ModelGraph& else_branch);
+  std::optional<Dim> trips_of(const Graph& body, const std::vector<ValueId>& states, const Dim& most);
   std::optional<int64_t> count_trips(const Graph& body, const std::vector<ValueId>& states, int64_t most);
   std::string unlike_states(const Graph& body, const std::vector<ValueId>& states) const;
   void append_loop(const ModelNode& mn, Body body, const std::vector<ValueId>& inputs, const LoopForm& form,
@@ -119,7 +133,7 @@ class Builder {
   const BuildOptions& options_;
   const EvaluateFn evaluate_;
   const bool fold_;
-  const int depth_;
+  const Around* const around_;  // null: it is no body
   Problems problems_;
   ModelInputs inputs_;
   FreshNames fresh_;

@@ -5,6 +5,10 @@
 
 namespace nestor {
 
+int64_t least_trips(const ControlFlow& loop) {
+  return loop.known_trips && loop.known_trips->known() ? std::max<int64_t>(*loop.known_trips, 1) : 1;
+}
+
 std::vector<ValueId> values_of(const ControlFlow& c) {
   std::vector<ValueId> out = {c.condition, c.iteration, c.trips, c.goes_on};
   for (const ControlFlow::State& s : c.states) out.insert(out.end(), {s.initial, s.inside, s.next, s.last});
@@ -34,6 +38,18 @@ LoopForm loop_form(const Node& n) {
   const auto number = [&](const char* name) { return std::get<int64_t>(n.attrs.at(name)); };
   return {number("states"), number("scanned"), number("trips"), number("limit"),
           std::get<std::vector<int64_t>>(n.attrs.at("backward"))};
+}
+
+Dims in_symbols(Dims shape, const std::shared_ptr<Symbols>& symbols) {
+  for (Dim& d : shape)
+    if (!d.known() && d.symbols() != symbols) d = Dim(d.expr(), symbols);
+  return shape;
+}
+
+std::optional<Dim> known_trips(const Graph& g, const Node& n) {
+  if (const int64_t trips = loop_form(n).trips; trips >= 0) return trips;
+  if (n.inputs[0] < 0 || value_of(g, n.inputs[0]).elements.empty()) return std::nullopt;
+  return Dim(value_of(g, n.inputs[0]).elements[0], g.symbols);
 }
 
 namespace {

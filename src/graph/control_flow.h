@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,14 +41,23 @@ struct ControlFlow {
   ValueId condition = -1;  // of a loop: whether it begins, -1: it does; of a branch: which
   // Of a loop.
   ValueId iteration = -1, trips = -1, goes_on = -1;  // trips: -1 without one, unless `known_trips`
-  int64_t known_trips = -1;
-  int64_t limit = 0;  // it fails beyond so many iterations; 0: never
+  std::optional<Dim> known_trips;                    // where sizes decide it
+  int64_t limit = 0;                                 // it fails beyond so many iterations; 0: never
   std::vector<State> states;
   std::vector<Part> scanned, made;
-  // Of a branch. A side that can't be taken has the reason; its values are -1.
+  // Of a branch. A side that can't be taken has the reason; its values are -1. One that needs more of open
+  // sizes than the graph around it ends a run where a need isn't met: its number isn't 0.
+  struct Need {
+    Dim unmet;
+    std::string text;
+  };
+  std::vector<Need> true_needs, false_needs;
   std::vector<Result> results;
   std::string not_true, not_false;
 };
+
+// How often a loop runs its body, as far as that is known when compiling; else 1.
+int64_t least_trips(const ControlFlow& loop);
 
 // All of those that there are.
 std::vector<ValueId> values_of(const ControlFlow& c);
@@ -64,7 +74,8 @@ inline bool has_bodies(const Node& n) {
 // What a Loop node's attributes say of its lists.
 struct LoopForm {
   int64_t states = 0, scanned = 0;
-  int64_t trips = -1;             // where that is known: input 0 is left out then
+  int64_t trips = -1;             // where it is a number: input 0 is left out then. Of a size that is open,
+                                  // input 0 has it as its element
   int64_t limit = 0;              // as ControlFlow has it
   std::vector<int64_t> backward;  // 1 where parts or elements go from the last to the first; those scanned,
                                   // then those made
@@ -72,6 +83,9 @@ struct LoopForm {
 };
 Attrs attributes_of(const LoopForm& form);
 LoopForm loop_form(const Node& n);
+// A shape as another graph's symbols have it: those of a branch and of the graph around it.
+Dims in_symbols(Dims shape, const std::shared_ptr<Symbols>& symbols);
+std::optional<Dim> known_trips(const Graph& g, const Node& n);  // of a loop, where sizes decide it
 
 // One line of what a mark begins or ends.
 std::string describe_mark(const Graph& g, const KernelCall& call);

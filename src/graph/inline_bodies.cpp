@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "nestor/print.h"
 #include "src/graph/control_flow.h"
 #include "src/graph/edit.h"
 #include "src/graph/function_table.h"
@@ -70,7 +71,7 @@ class BodyInliner {
     const auto output = [&](size_t k) { return to[static_cast<size_t>(body.outputs[k])]; };
     auto what = std::make_shared<ControlFlow>();
     what->trips = n.inputs[0], what->condition = n.inputs[1];
-    what->known_trips = form.trips, what->limit = form.limit;
+    what->known_trips = known_trips(g_, n), what->limit = form.limit;
     what->iteration = input(0);
     const ValueId goes_on = output(0);
     const bool always = is_constant(g_, goes_on) && constant_of(g_, goes_on).get_int(0) != 0;
@@ -103,6 +104,7 @@ class BodyInliner {
     auto captured = n.inputs.begin() + 1;
     for (const bool taken : {true, false}) {
       Graph body = *n.bodies[taken ? 0 : 1];
+      (taken ? what->true_needs : what->false_needs) = needs_of(body);
       Partition q = partition_body_(body);
       const auto end = captured + static_cast<std::ptrdiff_t>(body.inputs.size());
       const std::vector<ValueId> to = take_values(n, body, {captured, end});
@@ -114,6 +116,19 @@ class BodyInliner {
       mark(taken ? kOtherwise : kBranchEnds, node, what);
     }
     std::erase_if(what->results, [](const ControlFlow::Result& r) { return r.result < 0; });
+  }
+
+  // What must hold of sizes where a branch is taken, beside what must hold anyway.
+  std::vector<ControlFlow::Need> needs_of(const Graph& body) const {
+    std::vector<ControlFlow::Need> needs;
+    if (!body.symbols || body.symbols == g_.symbols) return needs;
+    for (const Symbols::Requirement& r : body.symbols->requirements()) {
+      const Dim unmet(make::select(g_.symbols->reduce(r.condition), Expr(0), Expr(1)), g_.symbols);
+      if (unmet.known() && unmet == 0) continue;
+      needs.push_back({unmet, fmt::format("{} must hold where a branch is taken{}{}", print(r.condition),
+                                          r.why.empty() ? "" : ": ", r.why)});
+    }
+    return needs;
   }
 
   // The body's values become the graph's, those that stand for ones outside apart: the new numbers. Its
@@ -129,6 +144,7 @@ class BodyInliner {
       to[v] = static_cast<ValueId>(g_.values.size());
       Value& value = body.values[v];
       value.name = fmt::format("{}.{}", prefix, value.name);
+      value.type.shape = in_symbols(std::move(value.type.shape), g_.symbols);
       if (value.producer >= 0) value.producer += static_cast<int>(g_.nodes.size());
       g_.values.push_back(std::move(value));
     }
@@ -166,6 +182,7 @@ class BodyInliner {
       p_.alias[to[static_cast<size_t>(view)]] = of;
     }
     for (const ValueId v : q.blocked) p_.blocked.insert(to[static_cast<size_t>(v)]);
+    p_.typical.insert(q.typical.begin(), q.typical.end());
     std::map<const ControlFlow*, std::shared_ptr<const ControlFlow>> marks;
     for (KernelCall& call : q.calls) {
       if (call.func >= 0) call.func = func[static_cast<size_t>(call.func)];

@@ -103,9 +103,9 @@ std::string describe_mark(const Graph& g, const KernelCall& call) {
       for (const ControlFlow::Part& p : c.scanned)
         states.push_back(fmt::format("{} of {}{}", name_of(g, p.part), name_of(g, p.whole),
                                      p.backward ? " backward" : ""));
-      const std::string trips = c.known_trips >= 0 ? fmt::format("{}", c.known_trips)
-                                : c.trips >= 0     ? name_of(g, c.trips)
-                                                   : "any number of";
+      const std::string trips = c.known_trips  ? to_string(*c.known_trips)
+                                : c.trips >= 0 ? name_of(g, c.trips)
+                                               : "any number of";
       return fmt::format("loop{}: {} iterations{}: {}", of, trips, when(c.condition),
                          fmt::join(states, ", "));
     }

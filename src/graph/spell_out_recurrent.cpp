@@ -161,6 +161,7 @@ class StepBody : RecurrentStep {
                                            const Graph& around, std::vector<ValueId>& captured) {
     auto g = std::make_shared<Graph>();
     g->name = name;
+    g->symbols = around.symbols;
     const auto input = [&](const std::string& what, const TensorType& type) {
       g->inputs.push_back(static_cast<ValueId>(g->values.size()));
       g->values.push_back({what, type, {}, -1});
@@ -209,9 +210,9 @@ class RecurrentSpeller : RecurrentStep {
  public:
   RecurrentSpeller(Graph& g, const Node& n, std::vector<Node>& nodes, bool loops)
       : RecurrentStep(g, n, nodes, Layer(g, n)), loops_(loops) {
-    if (!loops && s_.steps > kMostSteps)
+    if (!loops && (!s_.steps.known() || s_.steps > kMostSteps))
       OpContext(g, n).fail(
-          fmt::format("the sequence has {} steps", s_.steps),
+          fmt::format("the sequence has {} steps", to_string(s_.steps)),
           fmt::format("on this target up to {}, since the code is unrolled; a CPU has loops", kMostSteps));
   }
 
@@ -222,7 +223,8 @@ class RecurrentSpeller : RecurrentStep {
     for (int64_t d = 0; d < s_.directions; ++d) {
       begin_direction(d);
       const bool backward = s_.backward || d == 1;
-      const ValueId made = loops_ && s_.steps > kFewSteps ? loop(backward) : all_steps(backward);
+      const bool few = s_.steps.known() && (!loops_ || s_.steps <= kFewSteps);
+      const ValueId made = few ? all_steps(backward) : loop(backward);
       if (wants(0)) y.push_back(reshaped(made, {s_.steps, 1, s_.batch, s_.hidden}));
       h.push_back(reshaped(state_.h, {1, s_.batch, s_.hidden}));
       c.push_back(state_.c < 0 ? state_.c : reshaped(state_.c, {1, s_.batch, s_.hidden}));
@@ -314,9 +316,11 @@ class RecurrentSpeller : RecurrentStep {
     const auto made = std::find_if(n_.outputs.begin(), n_.outputs.end(), [](ValueId v) { return v >= 0; });
     const std::string name = g_.values[static_cast<size_t>(*made)].name;
     LoopForm form;
-    form.states = is_lstm() ? 2 : 1, form.scanned = some_run ? 2 : 1, form.trips = s_.steps;
+    form.states = is_lstm() ? 2 : 1, form.scanned = some_run ? 2 : 1;
+    if (s_.steps.known()) form.trips = s_.steps;
     form.backward.assign(static_cast<size_t>(form.scanned + (wants(0) ? 1 : 0)), backward);
-    Node n{"Loop", n_.name, 1, {-1, -1, state_.h}, {}, attributes_of(form), "nestor"};
+    const ValueId trips = s_.steps.known() ? -1 : size(s_.steps);
+    Node n{"Loop", n_.name, 1, {trips, -1, state_.h}, {}, attributes_of(form), "nestor"};
     n.bodies = {StepBody::make(layer_, name, with_, functions_, some_run, wants(0), g_, captured)};
     if (is_lstm()) n.inputs.push_back(state_.c);
     n.inputs.push_back(inputs_);
@@ -330,10 +334,8 @@ class RecurrentSpeller : RecurrentStep {
 
   // Which sequences have which steps: [steps, batch].
   ValueId running_steps() {
-    Tensor steps(DType::i32, {s_.steps, 1});
-    for (int64_t t = 0; t < s_.steps; ++t) steps.set_int(t, t);
-    return add("Less",
-               {constant("steps", std::move(steps)), reshaped(n_.inputs[ops::kLengths], {1, s_.batch})});
+    const ValueId steps = cast(counted("steps", {s_.steps, 1}), DType::i32);
+    return add("Less", {steps, reshaped(n_.inputs[ops::kLengths], {1, s_.batch})});
   }
 
   // ---- Outputs

@@ -2,6 +2,7 @@
 // a node of nestor.Sizes writes them.
 #include <map>
 
+#include "src/graph/control_flow.h"
 #include "src/graph/edit.h"
 #include "src/graph/elements.h"
 
@@ -20,13 +21,16 @@ void write_sizes(Graph& g) {
     nodes.push_back({"Sizes", "", 1, {v}, {at->second}, {}, "nestor"});
     return at->second;
   };
+  // How often a loop goes is for the plan, which reads sizes.
+  const auto is_read = [&](const Node& n, size_t i) {
+    if (has_bodies(n)) return !(is_loop(n) && i == 0);
+    return input_kind(*find_op(n.domain, n.op, n.opset), OpContext(g, n), static_cast<int>(i)) ==
+           InputKind::parameter;
+  };
   for (Node& n : g.nodes) {
-    const OpDef& op = *find_op(n.domain, n.op, n.opset);
     std::vector<ValueId> inputs = n.inputs;
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (has_elements(inputs[i]) &&
-          input_kind(op, OpContext(g, n), static_cast<int>(i)) == InputKind::parameter)
-        inputs[i] = write(inputs[i]);
+      if (has_elements(inputs[i]) && is_read(n, i)) inputs[i] = write(inputs[i]);
     n.inputs = std::move(inputs);
   }
   for (ValueId& v : g.outputs) {

@@ -174,6 +174,36 @@ std::string variable_name(const std::string& name) {
   return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "n" + out : out;
 }
 
+// Those from `first` on, the latest first.
+bool hold_usually(const std::vector<Symbol>& all, const std::vector<Symbols::Requirement>& requirements,
+                  size_t first = 0) {
+  VarMap usual;
+  for (const Symbol& s : all) usual[s.var] = Expr(s.typical);
+  for (size_t r = requirements.size(); r-- > first;) {
+    const auto holds = as_int(simplify(substitute(requirements[r].condition, usual)));
+    if (!holds || *holds == 0) return false;
+  }
+  return true;
+}
+
+// What is decided by usual sizes must be possible: where these don't meet the latest requirement, one of them
+// becomes the nearest that does, and meets all others. Nothing changes where none near does.
+void make_usual_possible(std::vector<Symbol>& all, const std::vector<Symbols::Requirement>& requirements) {
+  constexpr int64_t kFarthest = 2048;
+  if (hold_usually(all, requirements, requirements.size() - 1)) return;
+  for (Symbol& s : all) {
+    if (!uses_var(requirements.back().condition, s.var)) continue;
+    const int64_t guess = s.typical;
+    for (int64_t by = 1; by <= kFarthest; ++by)
+      for (const int64_t value : {guess + by, guess - by}) {
+        if (value < s.least || value > s.most) continue;
+        s.typical = value;
+        if (hold_usually(all, requirements)) return;
+      }
+    s.typical = guess;
+  }
+}
+
 }  // namespace
 
 Dim Symbols::add(const std::string& name, int64_t least, int64_t most, int64_t typical) {
@@ -248,6 +278,7 @@ bool Symbols::require(const Expr& condition, const std::string& why) {
         Diagnostic{"whether " + print(c) + " holds is known only at run time", {}, {}, hint(c)});
   requirements_.push_back({c, why});
   facts_.assume(c);
+  make_usual_possible(all_, requirements_);
   const auto* equality = c.as<Binary>();
   if (!equality || equality->op != BinaryOp::eq) return true;
   // The later symbol is put as the earlier ones say.

@@ -17,7 +17,9 @@ const TensorType& output_type(const Graph& body, size_t k) {
 std::vector<TensorType> infer_loop(const OpContext& ctx) {
   const Graph& body = *ctx.node().bodies.at(0);
   const int64_t states = ctx.get_int("states", 0);
-  const int64_t length = std::max(ctx.get_int("trips", -1), ctx.get_int("limit", 0));
+  const std::vector<Expr> trips = ctx.has_input(0) ? ctx.elements(0) : std::vector<Expr>{};
+  const Dim length =
+      trips.empty() ? Dim(std::max(ctx.get_int("trips", -1), ctx.get_int("limit", 0))) : ctx.dim(trips[0]);
   std::vector<TensorType> out;
   for (size_t k = 1; k < body.outputs.size(); ++k) {
     out.push_back(output_type(body, k));

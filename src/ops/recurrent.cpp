@@ -89,7 +89,8 @@ void check_optional(const OpContext& ctx, const RecurrentShape& s) {
     if (const Tensor* lengths = ctx.constant(kLengths))
       for (int64_t b = 0; b < lengths->size(); ++b)
         if (lengths->get_int(b) < 0 || lengths->get_int(b) > s.steps)
-          ctx.fail(fmt::format("`sequence_lens` has {}, of {} steps", lengths->get_int(b), s.steps));
+          ctx.fail(
+              fmt::format("`sequence_lens` has {}, of {} steps", lengths->get_int(b), to_string(s.steps)));
   }
 }
 
@@ -139,15 +140,7 @@ RecurrentShape recurrent_shape(const OpContext& ctx) {
   s.batch_first = layout == 1;
   s.backward = direction == "reverse";
   s.directions = direction == "bidirectional" ? 2 : 1;
-  const Dim& steps = x[s.batch_first ? 1 : 0];
-  if (!steps.known())
-    ctx.fail(fmt::format("the sequence has {} steps, which must be known at compile time, since the code is "
-                         "unrolled",
-                         to_string(steps)),
-             steps.expr().as<VarRef>()
-                 ? fmt::format("--dim {}=...", to_string(steps))
-                 : "give the dimensions that it is computed from values: --dim NAME=...");
-  s.steps = steps;
+  s.steps = x[s.batch_first ? 1 : 0];
   s.batch = x[s.batch_first ? 0 : 1];
   s.size = x[2];
   s.hidden = r[s.quantized ? 1 : 2];
@@ -160,7 +153,7 @@ RecurrentShape recurrent_shape(const OpContext& ctx) {
     require_shape(ctx, kW, {s.directions, s.gates * s.hidden, s.size});
     require_shape(ctx, kR, {s.directions, s.gates * s.hidden, s.hidden});
   }
-  if (s.steps < 1) ctx.fail(fmt::format("the sequence has {} steps", s.steps));
+  if (s.steps < 1) ctx.fail(fmt::format("the sequence has {} steps", to_string(s.steps)));
   check_optional(ctx, s);
   s.clip = ctx.get_float("clip", 0);
   if (!(s.clip >= 0)) ctx.fail(fmt::format("`clip` is {}, it must not be negative", s.clip));

@@ -30,8 +30,8 @@ struct Activation {
 };
 
 struct RecurrentShape {
-  int64_t gates = 0, directions = 0, steps = 0, size = 0, hidden = 0;
-  Dim batch = 0;
+  int64_t gates = 0, directions = 0, size = 0, hidden = 0;
+  Dim steps = 0, batch = 0;
   bool quantized = false;               // W and R are bytes [directions, rows of X or of the state, gates]
   bool batch_first = false;             // X is [batch, steps, size], else [steps, batch, size]
   bool backward = false;                // the one direction there is
