@@ -48,20 +48,28 @@ class SamplesApart : public Walker {
         own_ = i.var;
       }
     }
-    if (const auto* store = s.as<Store>()) access(store->buffer, store->indices);
-    if (const auto* update = s.as<Update>()) access(update->buffer, update->indices);
+    if (const auto* store = s.as<Store>()) return written(store->buffer, store->indices, store->value);
+    if (const auto* update = s.as<Update>()) return written(update->buffer, update->indices, update->value);
     if (const auto* loop = s.as<For>())
       apart_ = apart_ && (!uses_var(loop->extent, samples_) || is_var(loop->extent, samples_));
     children(s);
   }
   void expr(const Expr& e) override {
-    if (const auto* load = e.as<Load>()) access(load->buffer, load->indices);
-    children(e);
+    apart_ = apart_ && !(own_ && is_var(e, own_));  // a value, as Range has it
+    if (const auto* load = e.as<Load>())
+      access(load->buffer, load->indices);
+    else
+      children(e);
+  }
+  void written(const Buffer& b, const std::vector<Expr>& indices, const Expr& value) {
+    access(b, indices);
+    expr(value);
   }
   void access(const Buffer& b, const std::vector<Expr>& indices) {
     for (size_t d = 0; d < indices.size(); ++d) {
       const bool sample = d == 0 && sampled_.count(b);
       apart_ = apart_ && (sample ? own_ && is_var(indices[0], own_) : !own_ || !uses_var(indices[d], own_));
+      if (!sample) expr(indices[d]);
     }
   }
 
