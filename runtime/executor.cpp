@@ -2,7 +2,6 @@
 // only fills arrays of arguments and makes calls.
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 
@@ -72,7 +71,9 @@ Executor::Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels
   if (plan_->sizes.any()) sizes_ = std::make_unique<FittedSizes>(plan_->sizes, size_kernel);
   arena_ = Tensor(DType::u8, {plan_->arena_bytes});
   workspace_ = Tensor(DType::u8, {plan_->workspace_bytes});
-  moving_.resize(static_cast<size_t>(plan_->pointers));
+  size_t most = 0;
+  for (const PlanCall& call : plan_->calls) most = std::max(most, call.args.size());
+  moving_.resize(static_cast<size_t>(plan_->pointers) + most);  // a call's arguments stand behind them
   Tensor weights = plan_->weights;
   for (Tensor* memory : {&arena_, &workspace_, &weights}) prefer_large_pages(*memory);
   if (plan_->threads > 1) {
@@ -175,20 +176,13 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
     }
     return nullptr;
   };
-  // A small kernel takes no longer than an allocation.
-  std::array<void*, 16> few;
-  std::vector<void*> many;
   if (trace_) trace_->begin(-1);
   for (size_t i = 0, next = 0; i < plan_->calls.size(); i = next) {
     const PlanCall& call = plan_->calls[i];
     next = i + 1;
     const auto start = timing_ ? Clock::now() : Clock::time_point{};
     if (trace_) trace_->begin(static_cast<int>(i));
-    void** args = few.data();
-    if (call.args.size() > few.size()) {
-      many.resize(call.args.size());
-      args = many.data();
-    }
+    void** const args = moving_.data() + plan_->pointers;
     std::transform(call.args.begin(), call.args.end(), args, address);
     if (call.kernel == kCheck) {
       int32_t found = 0;

@@ -1,6 +1,7 @@
-/* Arena planning: optimal packing is NP-hard. Largest first with best fit is what deployed runtimes use: on networks
- * it is within a few percent of the lower bound (the largest sum of buffers alive at one step), since the big buffers
- * decide and the small ones fill gaps. Quadratic in the number of buffers, which is at most some thousands. */
+/* Arena planning: optimal packing is NP-hard. Largest first with best fit is what deployed runtimes use: on
+ * networks it is within a few percent of the lower bound (the largest sum of buffers alive at one step),
+ * since the big buffers decide and the small ones fill gaps. Quadratic in the number of buffers, which is at
+ * most some thousands. */
 #include "runtime/sizes_rt.h"
 
 #include <stddef.h>
@@ -8,7 +9,6 @@
 extern void* calloc(size_t count, size_t size);
 extern void* malloc(size_t size);
 extern void free(void* memory);
-extern void qsort(void* base, size_t count, size_t size, int (*compare)(const void*, const void*));
 extern int snprintf(char* to, size_t size, const char* format, ...);
 
 enum { ALIGNMENT = 64 };
@@ -17,36 +17,21 @@ static int64_t align_up(int64_t bytes) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-struct buffer {
-  int64_t bytes, index;
-};
-
-/* Largest first, equal ones in their order. */
-static int before(const void* a, const void* b) {
-  const struct buffer *x = a, *y = b;
-  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-  return x->index < y->index ? -1 : x->index > y->index;
-}
-
-int64_t nestor_plan_arena(int64_t count, const int64_t* bytes, const int64_t* first, const int64_t* last,
-                          int64_t* offsets) {
-  if (count == 0) return 0;
-  struct buffer* order = malloc((size_t)count * sizeof *order);
-  int64_t* placed = malloc((size_t)count * sizeof *placed); /* by offset */
+/* scratch: 2 * count numbers. */
+static int64_t plan_arena(int64_t count, const int64_t* bytes, const int64_t* first, const int64_t* last,
+                          int64_t* offsets, int64_t* scratch) {
+  int64_t *order = scratch, *placed = scratch + count; /* placed: by offset */
   int64_t placed_count = 0, total = 0;
-  if (!order || !placed) {
-    free(order);
-    free(placed);
-    return -1;
-  }
   int64_t sized = 0; /* most have no bytes where there are kernels for chosen sizes */
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count; ++i) { /* largest first, equal ones in their order */
     offsets[i] = 0;
-    if (bytes[i] > 0) order[sized++] = (struct buffer){bytes[i], i};
+    if (bytes[i] == 0) continue;
+    int64_t at = sized++;
+    for (; at > 0 && bytes[order[at - 1]] < bytes[i]; --at) order[at] = order[at - 1];
+    order[at] = i;
   }
-  qsort(order, (size_t)sized, sizeof *order, before);
   for (int64_t k = 0; k < sized; ++k) {
-    const int64_t i = order[k].index, size = align_up(bytes[i]);
+    const int64_t i = order[k], size = align_up(bytes[i]);
     int64_t best = -1, best_gap = 0, end = 0; /* end: of what lies below, as far as it is alive with i */
     for (int64_t q = 0; q < placed_count; ++q) {
       const int64_t p = placed[q];
@@ -65,16 +50,24 @@ int64_t nestor_plan_arena(int64_t count, const int64_t* bytes, const int64_t* fi
     for (; at > 0 && offsets[placed[at - 1]] > offsets[i]; --at) placed[at] = placed[at - 1];
     placed[at] = i;
   }
-  free(order);
-  free(placed);
+  return total;
+}
+
+int64_t nestor_plan_arena(int64_t count, const int64_t* bytes, const int64_t* first, const int64_t* last,
+                          int64_t* offsets) {
+  if (count == 0) return 0;
+  int64_t* scratch = malloc((size_t)(2 * count) * sizeof *scratch);
+  if (!scratch) return -1;
+  const int64_t total = plan_arena(count, bytes, first, last, offsets, scratch);
+  free(scratch);
   return total;
 }
 
 struct nestor_fit* nestor_fit_create(const struct nestor_sizes* plan) {
   struct nestor_fit* fit = calloc(1, sizeof *fit);
   if (!fit) return NULL;
-  /* The arena's planning takes three more lists. */
-  const int64_t words = plan->symbol_count + plan->numbers + 4 * plan->arena_count;
+  /* The arena's planning takes five more lists. */
+  const int64_t words = plan->symbol_count + plan->numbers + 6 * plan->arena_count;
   fit->symbols = calloc((size_t)words + 1, sizeof(int64_t));
   if (!fit->symbols) {
     free(fit);
@@ -95,8 +88,8 @@ static int check_dims(const struct nestor_sizes* plan, struct nestor_fit* fit, c
   for (int64_t c = 0; c < plan->check_count; ++c) {
     const struct nestor_size_check* check = &plan->checks[c];
     if (dims[check->place] == fit->numbers[check->number]) continue;
-    snprintf(fit->why, sizeof fit->why, "%s is %lld, it must be %lld", check->what, (long long)dims[check->place],
-             (long long)fit->numbers[check->number]);
+    snprintf(fit->why, sizeof fit->why, "%s is %lld, it must be %lld", check->what,
+             (long long)dims[check->place], (long long)fit->numbers[check->number]);
     return 0;
   }
   return 1;
@@ -117,11 +110,8 @@ static int compute(const struct nestor_sizes* plan, struct nestor_fit* fit) {
     first[v] = plan->arena[v].first;
     last[v] = plan->arena[v].last;
   }
-  const int64_t arena = nestor_plan_arena(plan->arena_count, bytes, first, last, fit->offsets);
-  if (arena < 0) {
-    snprintf(fit->why, sizeof fit->why, "there isn't enough memory");
-    return 0;
-  }
+  const int64_t arena =
+      plan_arena(plan->arena_count, bytes, first, last, fit->offsets, last + plan->arena_count);
   fit->workspace_bytes = 0;
   for (int64_t w = 0; w < plan->workspace_count; ++w) {
     const int64_t needed = align_up(fit->numbers[plan->workspaces[w]]);
@@ -133,7 +123,8 @@ static int compute(const struct nestor_sizes* plan, struct nestor_fit* fit) {
 
 int32_t nestor_fit_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit, const int64_t* dims) {
   int same = fit->arena_bytes >= 0;
-  for (int64_t s = 0; s < plan->symbol_count; ++s) same = same && fit->symbols[s] == dims[plan->symbols[s].place];
+  for (int64_t s = 0; s < plan->symbol_count; ++s)
+    same = same && fit->symbols[s] == dims[plan->symbols[s].place];
   if (!same) {
     fit->arena_bytes = -1;
     for (int64_t s = 0; s < plan->symbol_count; ++s) {

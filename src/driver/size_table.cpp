@@ -20,14 +20,62 @@ SizeTable::SizeTable(std::shared_ptr<const Symbols> symbols) : symbols_(std::mov
     require(r.condition, print(r.condition) + " must hold" + (r.why.empty() ? "" : ": " + r.why));
 }
 
-int SizeTable::add(const Expr& number) {
+namespace {
+
+// Divides by at least 1, and tells what it divides by.
+class SafeDivisions : public Rewriter {
+ public:
+  explicit SafeDivisions(const Facts& facts) : facts_(facts) {}
+  std::vector<Expr> divisors;
+  Expr expr(const Expr& e) override {
+    const Expr out = children(e);
+    const auto* binary = out.as<Binary>();
+    if (binary && (binary->op == BinaryOp::div || binary->op == BinaryOp::mod) && is_int(out.dtype()))
+      return make::binary(binary->op, binary->a, safe(binary->b));
+    const auto* call = out.as<Call>();
+    if (call && call->fn == Intrinsic::tdiv)
+      return make::call(call->fn, {call->args[0], safe(call->args[1])});
+    return out;
+  }
+
+ private:
+  Expr safe(const Expr& divisor) {
+    if (can_prove(ge(divisor, 1), facts_)) return divisor;
+    divisors.push_back(divisor);
+    return max(divisor, 1);
+  }
+  const Facts& facts_;
+};
+
+}  // namespace
+
+// A processor ends the program that divides by 0, so the run is refused instead.
+Expr SizeTable::divided_safely(const Expr& number) {
+  SafeDivisions safe(symbols_->facts());
+  const Expr out = safe.expr(number);
+  for (const Expr& d : safe.divisors) {
+    const Expr positive = ge(d, 1);
+    const bool required =
+        std::any_of(positive_.begin(), positive_.end(), [&](const Expr& e) { return same_expr(e, d); });
+    if (!required) {
+      positive_.push_back(d);
+      require(positive, print(positive) + " must hold: another size is divided by it");
+    }
+  }
+  return out;
+}
+
+int SizeTable::add(const Expr& unsafe) {
+  const Expr number = divided_safely(unsafe);
   const auto same =
       std::find_if(numbers_.begin(), numbers_.end(), [&](const Expr& e) { return same_expr(e, number); });
   if (same != numbers_.end()) return static_cast<int>(same - numbers_.begin());
   return add_list({number});
 }
 
-int SizeTable::add_list(const std::vector<Expr>& numbers) {
+int SizeTable::add_list(const std::vector<Expr>& unsafe) {
+  std::vector<Expr> numbers;
+  for (const Expr& e : unsafe) numbers.push_back(divided_safely(e));
   const auto same = std::search(numbers_.begin(), numbers_.end(), numbers.begin(), numbers.end(), same_expr);
   if (same != numbers_.end()) return static_cast<int>(same - numbers_.begin());
   numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
@@ -45,8 +93,11 @@ void SizeTable::require_bytes(const Dims& shape, DType dtype, const std::string&
   Expr bytes = make::float_imm(static_cast<double>(bytes_of(dtype)), kF64);
   for (const Dim& d : shape) bytes = make::binary(BinaryOp::mul, bytes, make::cast(kF64, d.expr()));
   const Expr most = make::float_imm(static_cast<double>(kMostBytes), kF64);
-  require(make::binary(BinaryOp::le, bytes, most),
-          "`" + name + "` would be " + to_string(dtype, shape) + ", which is too large");
+  const std::string would_be = "`" + name + "` would be " + to_string(dtype, shape) + ", ";
+  require(make::binary(BinaryOp::le, bytes, most), would_be + "which is too large");
+  for (const Dim& d : shape)
+    if (!d.known() && !can_prove(ge(d.expr(), 0), symbols_->facts()))
+      require(ge(d.expr(), 0), would_be + "but " + to_string(d) + " is negative");
 }
 
 PrimFunc SizeTable::function(const std::string& name) const {

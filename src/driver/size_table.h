@@ -19,7 +19,7 @@ class SizeTable {
   int add(const Expr& number);                     // over the symbols; its index
   int add_list(const std::vector<Expr>& numbers);  // that of the first of them, which stand in a row
   void require(const Expr& condition, const std::string& text);
-  // That a tensor's size can be computed and has memory.
+  // That a tensor's size can be computed, isn't negative and has memory.
   void require_bytes(const Dims& shape, DType dtype, const std::string& name);
 
   // Lowered: `in` the symbols' values, `out` the numbers.
@@ -28,8 +28,11 @@ class SizeTable {
   PlanSizes finish(const std::vector<PlanTensor>& inputs, const std::vector<Dims>& shapes);
 
  private:
+  Expr divided_safely(const Expr& number);
+
   std::shared_ptr<const Symbols> symbols_;
   std::vector<Expr> numbers_;
+  std::vector<Expr> positive_;  // what is divided by
   std::vector<PlanSizes::Requirement> requirements_;
 };
 

@@ -182,9 +182,14 @@ void Builder::build_node(const ModelNode& mn) {
   const OpDef* op = composed ? nullptr : supported(mn);
   if (!known || (composed ? !knows_attributes(mn, n.opset) : !op || !counts_fit(mn, n, *op))) return;
   try {
-    if (const auto nodes = composed ? compose(g_, n, mn, fresh_) : std::nullopt) {
+    if (const auto made = composed ? compose(g_, n, mn, fresh_) : std::nullopt) {
       steps_.back() = {};
-      return add_inner(*nodes);
+      for (const auto& [name, sizes] : made->sizes) {
+        const auto count = static_cast<int64_t>(sizes.size());
+        const ValueId v = define(name, "sizes of " + to_string(label_of(mn)), {DType::i64, {count}}, true);
+        value_of(g_, v).elements = sizes.exprs();
+      }
+      return add_inner(made->nodes);
     }
     if (const auto wide = spell_out_halves(g_, n, mn, *op, fresh_)) {
       steps_.back() = {};  // the nodes that stand for it make its values

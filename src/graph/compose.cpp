@@ -45,11 +45,17 @@ int64_t Composer::known_number(size_t i) const {
   return values[0];
 }
 
-int64_t Composer::size(size_t i, size_t dimension) const {
-  const std::vector<int64_t>& shape = type(i).shape;
-  if (dimension >= shape.size())
+Dim Composer::number_from(size_t i) const {
+  const Dims values = ctx_.ints_from(static_cast<int>(i), "a number");
+  if (values.size() != 1)
+    ctx_.fail(fmt::format("input {} is {}, it must be one number", i, to_string(type(i))));
+  return values[0];
+}
+
+Dim Composer::size(size_t i, size_t dimension) const {
+  if (dimension >= shape(i).size())
     ctx_.fail(fmt::format("input {} is {}, it needs {} dimensions", i, to_string(type(i)), dimension + 1));
-  return shape[dimension];
+  return shape(i)[dimension];
 }
 
 int64_t Composer::axis(int64_t given, int64_t rank) const {
@@ -65,12 +71,12 @@ std::string Composer::op(const std::string& name, std::vector<std::string> input
   n.opset = kOpset;
   for (size_t k = 0; k < outputs; ++k)
     n.outputs.push_back(fresh_(fmt::format("{}.{}", of_.outputs[0], name)));
-  nodes_.push_back(std::move(n));
-  return nodes_.back().outputs[0];
+  made_.nodes.push_back(std::move(n));
+  return made_.nodes.back().outputs[0];
 }
 
 std::string Composer::output(const std::string& first, size_t i) const {
-  for (const ModelNode& n : nodes_)
+  for (const ModelNode& n : made_.nodes)
     if (n.outputs[0] == first) return n.outputs.at(i);
   return "";
 }
@@ -85,20 +91,23 @@ std::string Composer::scalar(double value, DType type) {
   return constant(std::move(t));
 }
 
-std::string Composer::ints(const std::vector<int64_t>& values) {
+std::string Composer::ints(const Dims& values) {
+  if (!values.known()) return made_.sizes.emplace_back(fresh_(of_.outputs[0] + ".sizes"), values).first;
   Tensor t(DType::i64, {static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i) t.set_int(static_cast<int64_t>(i), values[i]);
   return constant(std::move(t));
 }
 
-std::string Composer::counted(int64_t n, int64_t rank, int64_t axis) {
-  std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
+std::string Composer::number(const Dim& value) {
+  return op("Squeeze", {ints({value})});
+}
+
+std::string Composer::counted(const Dim& n, int64_t rank, int64_t axis) {
+  Dims shape(static_cast<size_t>(rank), 1);
   shape[static_cast<size_t>(axis)] = n;
   constexpr int64_t kMostBytesMade = 1 << 20;  // a shape may be large without bytes behind it
-  if (n > kMostBytesMade / bytes_of(DType::i64)) {
-    const auto number = [&](int64_t v) { return scalar(static_cast<double>(v), DType::i64); };
+  if (!n.known() || n > kMostBytesMade / bytes_of(DType::i64))
     return reshaped(op("Range", {number(0), number(n), number(1)}), shape);
-  }
   Tensor t(DType::i64, shape);
   for (int64_t i = 0; i < n; ++i) t.set_int(i, i);
   return constant(std::move(t));
@@ -108,7 +117,7 @@ std::string Composer::cast(const std::string& v, DType to) {
   return op("Cast", {v}, {{"to", std::string(name_of(to))}});
 }
 
-std::string Composer::reshaped(const std::string& v, const std::vector<int64_t>& shape) {
+std::string Composer::reshaped(const std::string& v, const Dims& shape) {
   return op("Reshape", {v, ints(shape)}, {{"allowzero", int64_t{1}}});
 }
 
@@ -117,14 +126,14 @@ std::string Composer::reduced(const std::string& name, const std::string& v, con
   return op(name, {v, axes.empty() ? "" : ints(axes)}, {{"keepdims", int64_t{keep}}});
 }
 
-std::string Composer::sliced(const std::string& v, int64_t axis, int64_t from, int64_t to) {
+std::string Composer::sliced(const std::string& v, int64_t axis, const Dim& from, const Dim& to) {
   return op("Slice", {v, ints({from}), ints({to}), ints({axis})});
 }
 
 void Composer::give(size_t i, const std::string& v) {
   if (!wants(i)) return;
-  nodes_.push_back({"Identity", "", of_.name, {v}, {of_.outputs[i]}, {}, {}});
-  nodes_.back().opset = kOpset;
+  made_.nodes.push_back({"Identity", "", of_.name, {v}, {of_.outputs[i]}, {}, {}});
+  made_.nodes.back().opset = kOpset;
 }
 
 std::string channels_second(Composer& c, const std::string& v, int64_t rank) {
@@ -140,8 +149,7 @@ std::string channels_last(Composer& c, const std::string& v, int64_t rank) {
   return c.op("Transpose", {v}, {{"perm", perm}});
 }
 
-std::optional<std::vector<ModelNode>> compose(const Graph& g, const Node& n, const ModelNode& of,
-                                              FreshNames& fresh) {
+std::optional<Composed> compose(const Graph& g, const Node& n, const ModelNode& of, FreshNames& fresh) {
   const Composition* c = find(of.domain, of.op, n.opset);
   if (!c) return std::nullopt;
   Composer composer(g, n, of, fresh);

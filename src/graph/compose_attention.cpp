@@ -12,16 +12,19 @@ namespace {
 constexpr const char* kMicrosoft = "com.microsoft";
 
 // 0 where a key counts, else the filter's value: [batch, 1, 1, keys].
-std::string padding_mask(Composer& c, size_t i, int64_t batch, int64_t keys, DType type) {
-  const std::vector<int64_t>& shape = c.type(i).shape;
+std::string padding_mask(Composer& c, size_t i, const Dim& batch, const Dim& keys, DType type) {
+  const Dims& shape = c.shape(i);
+  const auto is = [&](size_t d, const Dim& size) {
+    return must_equal(shape[d], size, "a mask has a number for each sample, or one for each of its keys");
+  };
   std::string there;
-  if (shape == std::vector<int64_t>{batch, keys})
+  if (shape.size() == 2 && is(0, batch) && is(1, keys))
     there = c.op("Not", {c.op("Equal", {c.cast(c.input(i), DType::i64), c.scalar(0, DType::i64)})});
-  else if (shape == std::vector<int64_t>{batch})  // how many
+  else if (shape.size() == 1 && is(0, batch))  // how many
     there = c.op("Less", {c.counted(keys, 2, 1), c.reshaped(c.cast(c.input(i), DType::i64), {batch, 1})});
   else
     c.ctx().fail("the mask is " + to_string(c.type(i)),
-                 fmt::format("[{}] of lengths, or [{},{}] of 0 and 1", batch, batch, keys));
+                 fmt::format("[{0}] of lengths, or [{0},{1}] of 0 and 1", to_string(batch), to_string(keys)));
   const double filter = c.ctx().get_float("mask_filter_value", -10000);
   const std::string added = c.op("Where", {there, c.scalar(0, type), c.scalar(filter, type)});
   return c.reshaped(added, {batch, 1, 1, keys});
@@ -54,7 +57,7 @@ void multi_head_attention(Composer& c) {
   if (c.rank(0) != 3 || !c.has(1) || !c.has(2) || c.rank(1) != 3 || c.rank(2) != 3)
     ctx.fail("query, key and value must be [batch, length, channels] each",
              "packed ones split, and keys with heads apart transposed, before it");
-  const int64_t heads = heads_of(c), batch = c.type(0).shape[0];
+  const int64_t heads = heads_of(c);
   AttentionInputs in{
       c.input(0), c.input(1), c.input(2), "", c.has(6) ? c.input(6) : "", c.has(7) ? c.input(7) : ""};
   if (c.has(3)) {
@@ -66,10 +69,10 @@ void multi_head_attention(Composer& c) {
       from += size;
     }
   }
-  const int64_t before = c.has(6) ? c.size(6, 2) : 0, keys = before + c.type(1).shape[1];
+  const Dim keys = (c.has(6) ? c.size(6, 2) : Dim(0)) + c.shape(1)[1];
   if (c.has(5)) in.mask = c.input(5);
   if (c.has(4)) {
-    const std::string padding = padding_mask(c, 4, batch, keys, c.type(0).dtype);
+    const std::string padding = padding_mask(c, 4, c.shape(0)[0], keys, c.type(0).dtype);
     in.mask = in.mask.empty() ? padding : c.op("Add", {in.mask, padding});
   }
   attend(c, in, heads);
@@ -121,8 +124,8 @@ void rotary_embedding(Composer& c) {
   int64_t heads = ctx.get_int("num_heads", 0);
   if (c.rank(0) == 3 && heads == 0) heads = c.type(0).shape[2] / (2 * c.size(2, 1));
   std::string at = c.input(1);
-  const int64_t batch = c.type(0).shape[0], length = c.type(0).shape[c.rank(0) == 3 ? 1 : 2];
-  if (product(c.type(1).shape) == 1 && batch * length != 1)  // the first word's place
+  const Dim batch = c.shape(0)[0], length = c.shape(0)[c.rank(0) == 3 ? 1 : 2];
+  if (c.rank(1) < 2)  // the first word's place
     at = c.op("Expand",
               {c.op("Add", {c.reshaped(at, {1, 1}), c.counted(length, 2, 1)}), c.ints({batch, length})});
   Attrs attrs = {{"interleaved", ctx.get_int("interleaved", 0)}, {"rotary_embedding_dim", width}};
@@ -132,14 +135,14 @@ void rotary_embedding(Composer& c) {
 
 // Keys and values so far, and the new ones behind them: [batch, heads, capacity, width].
 std::string extended(Composer& c, size_t past, const std::string& fresh, const std::string& from,
-                     const std::vector<int64_t>& shape) {
+                     const Dims& shape) {
   const DType type = c.type(0).dtype;
   std::string cache;
   if (!c.has(past)) {
     cache = c.op("Expand", {c.scalar(0, type), c.ints(shape)});
   } else {
     cache = c.input(past);
-    if (const int64_t more = shape[2] - c.size(past, 2); more > 0)
+    if (const Dim more = shape[2] - c.size(past, 2); more != 0)
       cache = c.op("Pad", {cache, c.ints({0, 0, 0, 0, 0, 0, more, 0})});
   }
   return c.op("TensorScatter", {cache, fresh, from}, {{"axis", int64_t{2}}});
@@ -148,7 +151,8 @@ std::string extended(Composer& c, size_t past, const std::string& fresh, const s
 struct GroupedQueries {
   std::string q, k, v;  // [batch, heads, length, width]
   std::string mask;
-  int64_t batch, length, capacity, heads, groups, width;
+  Dim batch, length, capacity;
+  int64_t heads, groups, width;
 };
 
 // softmax(cap(q k) + mask) v, with a column of sinks that takes a part of each row and has no value.
@@ -159,7 +163,7 @@ std::string grouped_attention(Composer& c, const GroupedQueries& in, double scal
   if (cap == 0 && !sinks) return c.op("Attention", {in.q, in.k, in.v, in.mask}, {{"scale", scale}});
   const DType type = c.type(0).dtype;
   const int64_t group = in.heads / in.groups;
-  const std::vector<int64_t> apart = {in.batch, in.groups, group * in.length, in.width};
+  const Dims apart = {in.batch, in.groups, group * in.length, in.width};
   const std::string q = c.op("Mul", {c.reshaped(in.q, apart), c.scalar(scale, type)});
   const std::string turned = c.op("Transpose", {in.k}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
   std::string s = c.reshaped(c.op("MatMul", {q, turned}), {in.batch, in.heads, in.length, in.capacity});
@@ -192,10 +196,12 @@ void group_query_attention(Composer& c) {
   in.batch = c.size(0, 0), in.length = c.size(0, 1);
   const bool packed = !c.has(1);
   in.width = c.size(0, 2) / (packed ? in.heads + 2 * in.groups : in.heads);
-  const int64_t total = c.known_number(6), columns = in.heads * in.width, shared = in.groups * in.width;
+  const int64_t columns = in.heads * in.width, shared = in.groups * in.width;
+  const Dim total = c.number_from(6);
   if (total < in.length)
-    ctx.fail(fmt::format("`total_sequence_length` is {}, below the {} new words", total, in.length));
-  in.capacity = std::max(total, c.has(3) ? c.size(3, 2) : 0);
+    ctx.fail(fmt::format("`total_sequence_length` is {}, below the {} new words", to_string(total),
+                         to_string(in.length)));
+  in.capacity = c.has(3) ? max(total, c.size(3, 2)) : total;
   std::string q = c.input(0), k, v;
   if (packed) {
     k = c.sliced(q, 2, columns, columns + shared);
@@ -204,18 +210,21 @@ void group_query_attention(Composer& c) {
   } else {
     k = c.input(1), v = c.input(2);
   }
-  std::string before = c.ints(std::vector<int64_t>(static_cast<size_t>(in.batch), 0));
-  if (total != in.length)
-    before = c.op("Sub", {c.reshaped(c.cast(c.input(5), DType::i64), {in.batch}),
-                          c.scalar(static_cast<double>(in.length - 1), DType::i64)});
+  // None where all words are new, whatever `seqlens_k` says.
+  std::string before = c.op("Expand", {c.number(0), c.ints({in.batch})});
+  if (const Dim older = total - in.length; older != 0) {
+    before = c.op("Sub", {c.reshaped(c.cast(c.input(5), DType::i64), {in.batch}), c.number(in.length - 1)});
+    if (!older.known()) before = c.op("Mul", {before, c.number(min(older, 1))});
+  }
   const std::string places = c.op("Add", {c.reshaped(before, {in.batch, 1}), c.counted(in.length, 2, 1)});
   if (ctx.get_int("do_rotary", 0) != 0) {
     const std::string at = c.has(9) ? c.cast(c.input(9), DType::i64) : places;
+    const int64_t rotated = 2 * c.size(7, 1);
     const auto turned = [&](const std::string& x, int64_t heads) {
       return c.op("RotaryEmbedding", {x, c.input(7), c.input(8), at},
                   {{"num_heads", heads},
                    {"interleaved", ctx.get_int("rotary_interleaved", 0)},
-                   {"rotary_embedding_dim", 2 * c.size(7, 1) == in.width ? int64_t{0} : 2 * c.size(7, 1)}});
+                   {"rotary_embedding_dim", rotated == in.width ? 0 : rotated}});
     };
     q = turned(q, in.heads);
     k = turned(k, in.groups);
@@ -225,7 +234,7 @@ void group_query_attention(Composer& c) {
     return c.op("Transpose", {apart}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   };
   in.q = by_heads(q, in.heads);
-  const std::vector<int64_t> cache = {in.batch, in.groups, in.capacity, in.width};
+  const Dims cache = {in.batch, in.groups, in.capacity, in.width};
   in.k = extended(c, 3, by_heads(k, in.groups), before, cache);
   in.v = extended(c, 4, by_heads(v, in.groups), before, cache);
 
@@ -240,7 +249,7 @@ void group_query_attention(Composer& c) {
   std::string bias = c.scalar(0, type);
   if (c.has(10)) {
     bias = c.input(10);
-    if (const int64_t more = in.capacity - c.size(10, 3); more > 0)
+    if (const Dim more = in.capacity - c.size(10, 3); more != 0)
       bias = c.op("Pad", {bias, c.ints({0, 0, 0, 0, 0, 0, 0, more})});
   }
   in.mask = c.op("Where", {allowed, bias, c.scalar(-std::numeric_limits<double>::infinity(), type)});

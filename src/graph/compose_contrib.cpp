@@ -88,7 +88,7 @@ void skip_simplified_norm(Composer& c) {
 
 // Words, places and segments, each looked up, added and normalized.
 void embed_norm(Composer& c) {
-  const std::vector<int64_t>& ids = c.type(0).shape;
+  const Dims& ids = c.shape(0);
   if (ids.size() != 2)
     c.ctx().fail("the words are " + to_string(c.type(0)) + ", they must be [batch, length]");
   std::string sum = c.op("Gather", {c.input(2), c.input(0)});
@@ -119,7 +119,7 @@ void group_norm(Composer& c, bool skips) {
     std::string skip = c.input(3);
     const int64_t channels = c.size(1, 0);
     if (c.rank(3) == 2) {  // of a whole image
-      std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
+      Dims shape(static_cast<size_t>(rank), 1);
       shape[0] = c.size(3, 0);
       shape[last ? static_cast<size_t>(rank) - 1 : 1] = channels;
       skip = c.reshaped(skip, shape);
@@ -140,7 +140,7 @@ void group_norm(Composer& c, bool skips) {
 // Softmax(x + bias), where the bias repeats along the first dimensions (inner) or those before `axis`.
 void bias_softmax(Composer& c) {
   const int64_t axis = c.axis(c.ctx().get_int("axis", 1), c.rank(0));
-  const std::vector<int64_t>& x = c.type(0).shape;
+  const Dims& x = c.shape(0);
   const std::string y = c.op("Flatten", {c.op("Add", {c.input(0), c.input(1)})}, {{"axis", axis}});
   c.give(0, c.reshaped(c.op("Softmax", {y}, {{"axis", int64_t{1}}}), x));
 }

@@ -24,12 +24,13 @@ void swiglu(Composer& c) {
 void hardmax(Composer& c) {
   const bool matrix = c.ctx().node().opset < 13;
   const int64_t axis = c.axis(c.ctx().get_int("axis", matrix ? 1 : -1), c.rank(0));
-  const std::vector<int64_t>& shape = c.type(0).shape;
+  const Dims& shape = c.shape(0);
   std::string x = c.input(0);
-  int64_t along = axis, rank = c.rank(0), size = shape[static_cast<size_t>(axis)];
+  int64_t along = axis, rank = c.rank(0);
+  Dim size = shape[static_cast<size_t>(axis)];
   if (matrix) {
     x = c.op("Flatten", {x}, {{"axis", axis}});
-    along = 1, rank = 2, size = product(std::span(shape).subspan(static_cast<size_t>(axis)));
+    along = 1, rank = 2, size = product(Dims(shape.begin() + axis, shape.end()));
   }
   const std::string best = c.op("ArgMax", {x}, {{"axis", along}, {"keepdims", int64_t{1}}});
   std::string y = c.cast(c.op("Equal", {c.counted(size, rank, along), best}), c.type(0).dtype);
@@ -77,13 +78,14 @@ void window(Composer& c, double a0, double a1, double a2) {
 void reverse_sequence(Composer& c) {
   const int64_t rank = c.rank(0), time = c.axis(c.ctx().get_int("time_axis", 0), rank),
                 batch = c.axis(c.ctx().get_int("batch_axis", 1), rank);
-  const std::vector<int64_t>& shape = c.type(0).shape;
+  const Dims& shape = c.shape(0);
   if (time == batch) c.ctx().fail("`time_axis` and `batch_axis` are the same");
-  if (c.type(1).shape != std::vector<int64_t>{shape[static_cast<size_t>(batch)]})
+  const Dim& samples = shape[static_cast<size_t>(batch)];
+  if (c.rank(1) != 1 || !must_equal(c.size(1, 0), samples, "`sequence_lens` has one of each of the batch"))
     c.ctx().fail("`sequence_lens` is " + to_string(c.type(1)) +
                  ", it must have one length for each of the batch");
-  std::vector<int64_t> per_batch(static_cast<size_t>(rank), 1);
-  per_batch[static_cast<size_t>(batch)] = shape[static_cast<size_t>(batch)];
+  Dims per_batch(static_cast<size_t>(rank), 1);
+  per_batch[static_cast<size_t>(batch)] = samples;
   const std::string lens = c.reshaped(c.input(1), per_batch),
                     at = c.counted(shape[static_cast<size_t>(time)], rank, time);
   const std::string last = c.op("Sub", {lens, c.scalar(1, DType::i64)});
@@ -94,19 +96,18 @@ void reverse_sequence(Composer& c) {
 // A row of new elements in a cache, from a place of each batch on.
 void tensor_scatter(Composer& c) {
   const int64_t rank = c.rank(0), axis = c.axis(c.ctx().get_int("axis", -2), rank);
-  const std::vector<int64_t>&cache = c.type(0).shape, &update = c.type(1).shape;
+  const Dims &cache = c.shape(0), &update = c.shape(1);
   const std::string mode = c.ctx().get_string("mode", "linear");
   if (mode != "linear" && mode != "circular")
     c.ctx().fail("`mode` is \"" + mode + "\"", "linear or circular");
   if (axis == 0 || update.size() != cache.size()) c.ctx().fail("the cache and its update don't fit together");
   std::string at = c.counted(update[static_cast<size_t>(axis)], rank, axis);
   if (c.has(2)) {
-    std::vector<int64_t> per_batch(static_cast<size_t>(rank), 1);
+    Dims per_batch(static_cast<size_t>(rank), 1);
     per_batch[0] = cache[0];
     at = c.op("Add", {c.reshaped(c.input(2), per_batch), at});
   }
-  if (mode == "circular")
-    at = c.op("Mod", {at, c.scalar(static_cast<double>(cache[static_cast<size_t>(axis)]), DType::i64)});
+  if (mode == "circular") at = c.op("Mod", {at, c.number(cache[static_cast<size_t>(axis)])});
   c.give(0, c.op("ScatterElements", {c.input(0), c.op("Expand", {at, c.ints(update)}), c.input(1)},
                  {{"axis", axis}}));
 }
@@ -145,7 +146,7 @@ void max_unpool(Composer& c) {
 void causal_conv(Composer& c) {
   if (c.rank(0) != 3 || c.rank(1) != 3) c.ctx().fail("the input and the weight must have 3 dimensions");
   const int64_t channels = c.type(0).shape[1], taps = c.type(1).shape[2];
-  const std::vector<int64_t> state = {c.type(0).shape[0], channels, taps - 1};
+  const Dims state = {c.shape(0)[0], channels, taps - 1};
   const std::string before =
       c.has(3) ? c.input(3) : c.op("Expand", {c.scalar(0, c.type(0).dtype), c.ints(state)});
   const std::string x = c.op("Concat", {before, c.input(0)}, {{"axis", int64_t{2}}});
@@ -156,7 +157,7 @@ void causal_conv(Composer& c) {
   else if (activation != "none")
     c.ctx().fail("`activation` is \"" + activation + "\"", "none, silu or swish");
   c.give(0, y);
-  const int64_t length = taps - 1 + c.type(0).shape[2];
+  const Dim length = taps - 1 + c.shape(0)[2];
   c.give(1, c.sliced(x, 2, length - (taps - 1), length));
 }
 
@@ -241,12 +242,13 @@ void dft(Composer& c) {
 // Frames of a signal, each by the window, transformed.
 void stft(Composer& c) {
   const OpContext& ctx = c.ctx();
-  const std::vector<int64_t>& shape = c.type(0).shape;
-  const int64_t signal = shape.size() > 1 ? shape[1] : 0, parts = shape.size() == 3 ? shape[2] : 1;
+  const Dims& shape = c.shape(0);
+  const Dim signal_size = shape.size() > 1 ? shape[1] : Dim(0), parts = shape.size() == 3 ? shape[2] : Dim(1);
   const bool onesided = ctx.get_int("onesided", 1) != 0;
   if (shape.size() < 2 || shape.size() > 3 || parts != 1)
     ctx.fail("the signal is " + to_string(c.type(0)) + "; real ones are supported, [batch, length, 1]");
-  const int64_t step = c.known_number(1), length = c.has(3) ? c.known_number(3) : c.has(2) ? c.size(2, 0) : 0;
+  const int64_t signal = signal_size, step = c.known_number(1),
+                length = c.has(3) ? c.known_number(3) : int64_t{c.has(2) ? c.size(2, 0) : Dim(0)};
   if (step < 1 || length < 1 || length > signal)
     ctx.fail("a frame's length or step is out of range", "1 up to the signal's length");
   const int64_t frames = (signal - length) / step + 1, made = onesided ? length / 2 + 1 : length;

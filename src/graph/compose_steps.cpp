@@ -14,11 +14,13 @@ namespace {
 // exchange of rows.
 void det(Composer& c) {
   constexpr int64_t kMostRows = 64;
-  const std::vector<int64_t>& x = c.type(0).shape;
+  const Dims& x = c.shape(0);
   if (x.size() < 2 || x.back() != x[x.size() - 2] || x.back() < 1 || x.back() > kMostRows)
     c.ctx().fail("the input is " + to_string(c.type(0)),
                  fmt::format("square matrices of 1 to {} rows", kMostRows));
-  const int64_t n = x.back(), rank = static_cast<int64_t>(x.size()), batch = product(x) / (n * n);
+  const int64_t n = x.back();
+  const Dims outer(x.begin(), x.end() - 2);
+  const Dim batch = product(outer);
   const std::string one = c.scalar(1, c.type(0).dtype), zero = c.scalar(0, c.type(0).dtype),
                     minus = c.scalar(-1, c.type(0).dtype);
   std::string a = c.reshaped(c.input(0), {batch, n, n}), result;
@@ -39,7 +41,7 @@ void det(Composer& c) {
     const std::string times = c.op("Div", {c.sliced(rest, 2, 0, 1), divisor});
     a = c.op("Sub", {c.sliced(rest, 2, 1, m), c.op("Mul", {times, c.sliced(row, 2, 1, m)})});
   }
-  c.give(0, c.reshaped(result, std::vector<int64_t>(x.begin(), x.begin() + static_cast<long>(rank - 2))));
+  c.give(0, c.reshaped(result, outer));
 }
 
 // A state of keys by values for each head, which every token fades (by decay), mends (by beta) and adds to,

@@ -89,7 +89,7 @@ std::optional<Dim> ModelInputs::symbol_for(const ModelValue& v, size_t d) {
   const ModelDim& dim = v.shape[d];
   const OpenSize* open = open_size(v, d);
   if (declared(dim) || (!open && !options_.symbolic)) return std::nullopt;
-  const OpenSize size = open ? *open : OpenSize{};
+  const OpenSize size = open ? *open : OpenSize{.least = 0};
   if (!symbols_) symbols_ = std::make_shared<Symbols>();
   const std::string name = has_name(dim) ? dim.name : place_of(v, d);
   if (const Symbol* known = symbols_->find(name)) return Dim(Expr(known->var), symbols_);

@@ -15,7 +15,7 @@ bool read_number(std::string_view text, int64_t& number) {
 }  // namespace
 
 std::optional<OpenSize> parse_open_size(const std::string& what, const std::string& text) {
-  OpenSize out;
+  OpenSize out{.least = 0};
   const size_t usual = text.find('~');
   const std::string_view range = std::string_view(text).substr(0, usual);
   const size_t dots = range.find("..");
@@ -28,7 +28,7 @@ std::optional<OpenSize> parse_open_size(const std::string& what, const std::stri
     if (good && dots + 2 < range.size()) good = read_number(range.substr(dots + 2), out.most);
   }
   const bool ordered =
-      out.least >= 1 && out.least <= out.most && out.most <= Symbols::kMost && out.typical >= 0;
+      out.least >= 0 && out.least <= out.most && out.most <= Symbols::kMost && out.typical >= 0;
   if (good && ordered &&
       (usual == std::string::npos || (out.typical >= out.least && out.typical <= out.most)))
     return out;

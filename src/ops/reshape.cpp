@@ -112,7 +112,7 @@ std::vector<TensorType> infer_squeeze(const OpContext& ctx) {
   Dims out;
   for (size_t d = 0; d < x.shape.size(); ++d) {
     const bool named = std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
-    if (named && !must_equal(x.shape[d], 1, "a dimension that is squeezed is 1"))
+    if (named && !must_equal(x.shape[d], 1, "a Squeeze removes a dimension of 1"))
       ctx.fail("axis " + std::to_string(d) + " of " + to_string(x) + " isn't 1, it can't be squeezed");
     if (given ? !named : x.shape[d] != 1) out.push_back(x.shape[d]);
   }

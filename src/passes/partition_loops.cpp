@@ -277,7 +277,7 @@ class Partitioner : public ScopedRewriter {
     }
     add(full, parts.first, end);
     if (parts.full) {
-      const Expr from = parts.first ? simplify(max(end, Expr(parts.first)), facts()) : end;
+      const Expr from = simplify(max(end, Expr(parts.first)), facts());  // `end` may be below 0
       add(behind(v, loop.body, parts), from, loop.extent);
     }
     return make::seq(std::move(out));

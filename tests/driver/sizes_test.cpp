@@ -177,11 +177,11 @@ TEST_CASE("what says an open size is read, or refused") {
     return size ? std::vector<int64_t>{size->least, size->most, size->typical} : std::vector<int64_t>{};
   };
   CHECK(read("1..64~16") == std::vector<int64_t>{1, 64, 16});
-  CHECK(read("..64") == std::vector<int64_t>{1, 64, 0});
-  CHECK(read("~16") == std::vector<int64_t>{1, Symbols::kMost, 16});
+  CHECK(read("..64") == std::vector<int64_t>{0, 64, 0});
+  CHECK(read("~16") == std::vector<int64_t>{0, Symbols::kMost, 16});
+  CHECK(read("0..4") == std::vector<int64_t>{0, 4, 0});
   CHECK(read("16").empty());
-  for (const char* text :
-       {"0..4", "-1..4", "5..4", "1..x", "x~4", "1..4~9", "1..99999999999999999999", "~", "1..4~"})
+  for (const char* text : {"-1..4", "5..4", "1..x", "x~4", "1..4~9", "1..99999999999999999999", "~", "1..4~"})
     CHECK_THROWS_WITH(parse_open_size("--dim n", text), Catch::Matchers::ContainsSubstring("says no sizes"));
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("an artifact runs on inputs of all sizes, from C too") {
     REQUIRE(got.shape() == want.shape());
     CHECK(std::equal(got.as<float>().begin(), got.as<float>().end(), want.as<float>().begin()));
   }
-  CHECK_THROWS_WITH(loaded->fit({{0, 4, 32}}), Catch::Matchers::ContainsSubstring("(batch) is 0"));
+  CHECK_THROWS_WITH(loaded->fit({{-1, 4, 32}}), Catch::Matchers::ContainsSubstring("(batch) is -1"));
   CHECK_THROWS_WITH(loaded->fit({{1, 4, 31}}), "error: dimension 2 of input 'x' is 31, it must be 32");
 
   c.folder.write("main.c", R"(
@@ -236,7 +236,7 @@ int main(void) {
     free(x);
     free(y);
   }
-  const struct m_input_shapes bad = {{2, 0, 32}};
+  const struct m_input_shapes bad = {{2, -3, 32}};
   printf("%d %s\n", m_fit(model, &bad, NULL), m_why(model));
   printf("%d\n", (int)m_memory_size(&bad));
   m_destroy(model);
@@ -248,5 +248,5 @@ int main(void) {
             " -Wl,-rpath," + (c.folder / "") + " -o " + main);
   CHECK(output_of(main) ==
         "2,5,32: 2\n2,4,32: 2\n2,3,32: 2\n2,2,32: 2\n2,1,32: 2\n"
-        "5 dimension 1 of input 'x' (seq) is 0, it was compiled for 1 to 2147483648\n-1\n");
+        "5 dimension 1 of input 'x' (seq) is -3, it was compiled for 0 to 2147483648\n-1\n");
 }

@@ -55,7 +55,7 @@ func gemm[M](in A: f32[M,9], const B: f32[9,40], const C: f32[40], out Y: f32[M,
     }
   }
 })";
-const std::vector<std::vector<int64_t>> kRows = {{1}, {2}, {5}, {6}, {7}, {12}, {16}, {23}, {100}};
+const std::vector<std::vector<int64_t>> kRows = {{0}, {1}, {2}, {5}, {6}, {7}, {12}, {16}, {23}, {100}};
 
 const char* const kScores = R"(
 func scores[B,S](in Q: f32[B,S,5], in K: f32[B,S,5], out Y: f32[B,S,S]) {
@@ -127,7 +127,8 @@ TEST_CASE("steps hold for all sizes") {
 }
 
 TEST_CASE("tiles of two symbolic sizes") {
-  const std::vector<std::vector<int64_t>> sizes = {{1, 1}, {2, 3}, {1, 7}, {3, 8}, {2, 17}, {1, 40}};
+  const std::vector<std::vector<int64_t>> sizes = {{1, 1}, {0, 3}, {2, 0},  {2, 3},
+                                                   {1, 7}, {3, 8}, {2, 17}, {1, 40}};
   check_at(kScores,
            {"set_scope T local", "j0 j1 = split T.j [_, 16] tail=peel", "i0 i1 = split T.i [_, 4] tail=peel",
             "reorder T (b i0 j0 k i1 j1)", "wb wi wj = reverse_compute_at Y T.j0", "vectorize T.j1",
