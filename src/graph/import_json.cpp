@@ -118,10 +118,10 @@ class ShorthandReader {
 }  // namespace
 
 Model read_json_model(const std::string& path, std::string_view text) {
-  const Json root = parse_json(path, text);
+  Json root = parse_json(path, text);
   const JsonAt at(path, root);
   if (!root.is_object()) at.wrong("an object at the top");
-  if (root.contains("graph")) return read_onnx_json(path, text);
+  if (root.contains("graph")) return read_onnx_json(path, text, std::move(root));
   if (!root.contains("nodes")) at.fail("missing field `graph` (ONNX's JSON form) or `nodes` (the shorthand)");
   return ShorthandReader(path, root).read();
 }

@@ -213,3 +213,24 @@ TEST_CASE("Bad fields are reported by their path") {
           R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1.5]}], "outputs": [], "nodes": []})"),
       ContainsSubstring("inputs[0].shape[0]: expected an integer"));
 }
+
+TEST_CASE("ONNX's mapping may have fields that libonnx doesn't know yet") {
+  const Model m =
+      read(R"({"irVersion": "11", "opsetImport": [{"version": "21"}, {"domain": "my", "version": "1"}],
+    "configuration": [{"name": "two", "numDevices": 2}],
+    "graph": {"name": "g", "metadataProps": [{"key": "from", "value": "a tool"}],
+      "node": [{"opType": "Twice", "domain": "my", "overload": "b", "input": ["x"], "output": ["y"],
+                "metadata_props": [{"key": "line", "value": "3"}], "deviceConfigurations": []}],
+      "input": [{"name": "x", "metadataProps": []}], "output": [{"name": "y"}]},
+    "functions": [
+      {"name": "Twice", "domain": "my", "overload": "a", "input": ["x"], "output": ["y"]},
+      {"name": "Twice", "domain": "my", "overload": "b", "input": ["x"], "output": ["y"], "valueInfo": [],
+       "attributeProto": [{"name": "alpha", "f": 2.5, "type": "FLOAT"}],
+       "node": [{"opType": "Elu", "input": ["x"], "output": ["y"],
+                 "attribute": [{"name": "alpha", "refAttrName": "alpha", "type": "FLOAT"}]}]}]})");
+  REQUIRE(m.functions.size() == 2);
+  CHECK(m.functions[1].op == "Twice:b");
+  CHECK(m.nodes.at(0).op == "Twice:b");
+  CHECK(std::get<double>(m.functions[1].defaults.at("alpha")) == 2.5);
+  CHECK_THAT(error(R"({"graph": {"nodes": []}})"), ContainsSubstring("nodes: Cannot find field"));
+}
