@@ -64,6 +64,22 @@ TEST_CASE("The shorthand says all a model can say") {
   CHECK((w.dtype() == DType::f16 && w.get(2) == 3.5 && w.get(3) != w.get(3)));
 }
 
+TEST_CASE("An attribute may be a graph, in a graph") {
+  const auto of = [](const std::string& inner) {
+    return with_node(R"({"op": "If", "inputs": ["x"], "outputs": ["y"], "attrs": {"keep": 1, "then_branch": {
+      "name": "t", "inputs": [], "outputs": [{"name": "z", "dtype": "f32", "shape": [2]}], "nodes": [])" +
+                     inner + "}}}");
+  };
+  const Model m = read(of(R"(, "weights": {"z": {"dtype": "f32", "shape": [2], "data": [1, 2]}})"));
+  const ModelGraph& g = *m.nodes.at(0).graphs.at("then_branch");
+  CHECK((g.name == "t" && g.outputs.at(0).name == "z" && g.initializers.at(0).second.get(1) == 2));
+  CHECK(m.nodes[0].attrs.count("keep") == 1);
+  const std::string at = "nodes[0] (If).attrs.then_branch";
+  CHECK_THAT(error(of(R"(, "opset": 17)")), ContainsSubstring(at + ": unknown field `opset`"));
+  CHECK_THAT(error(of(R"(, "weights": {"z": {"dtype": "f32", "shape": [2], "data": [1]}})")),
+             ContainsSubstring(at + ": weight 'z'.data: the data is short"));
+}
+
 TEST_CASE("Weights beside the model") {
   const Folder folder;
   write_npz(folder / "w.npz", {{"a", Tensor::random(DType::f32, {2, 3}, 1)}});
