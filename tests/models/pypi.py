@@ -34,6 +34,7 @@ MODELS = {
     "ddddocr_det": ("ddddocr", "common_det.onnx", {}),
     "ddddocr_old": ("ddddocr", "common_old.onnx", {"image_width": 160}),
     "faster_whisper": ("faster-whisper", "silero_vad_v6.onnx", {"seq_len": 3}),
+    # In f16, sums of its norm overflow. ONNX Runtime keeps them in f32; here each result has the type that the model says.
     "magika": ("magika", "standard_v3_3/model.onnx", {"unk__214": 2}),
     "nudenet": ("nudenet", "320n.onnx", {"batch": 1, "height": 320, "width": 320}),
     "rapidocr_det": ("rapidocr-onnxruntime", "ch_PP-OCRv4_det_infer.onnx", {
@@ -54,7 +55,7 @@ def fetched(folder, package, file):
 
 
 def feeds_of(path, dims, seed):
-    """Random inputs; images have patches of one colour, as pictures do."""
+    """Random inputs; images have patches of one colour, as pictures do, and lines of strokes, as text has."""
     random = np.random.default_rng(seed)
     graph = onnx.load(path).graph
     feeds = {}
@@ -72,6 +73,10 @@ def feeds_of(path, dims, seed):
         if len(shape) == 4:
             patches = random.uniform(-1, 1, [*shape[:2], -(-shape[2] // 16), -(-shape[3] // 8)])
             x = 0.1 * x + patches.repeat(16, 2).repeat(8, 3)[:, :, :shape[2], :shape[3]]
+            for top in range(16, shape[2] - 20, 40):
+                strokes = 1.0 - 2 * random.integers(0, 2, (8, (shape[3] - 40) // 2)).repeat(2, 0).repeat(2, 1)
+                x[:, :, top - 4:top + 20, 16:-16] = 1
+                x[:, :, top:top + 16, 20:20 + strokes.shape[1]] = strokes
         feeds[value.name] = x.astype(dtype)
     return feeds
 
