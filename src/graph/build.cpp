@@ -139,6 +139,7 @@ void Builder::add_input(const ModelValue& v, bool read) {
   }
   if (!type) return;
   const auto tensor = bound(source->second, *type);
+  known_[static_cast<size_t>(id)] = tensor.has_value();  // else what reads it isn't blamed, too
   if (tensor && read) value_of(g_, id).constant = *tensor;
 }
 
@@ -177,10 +178,10 @@ void Builder::add_initializers(const ModelGraph& g) {
     const TensorType type{tensor.dtype(), tensor.shape()};
     const std::string why = refusal_of(type);
     if (!why.empty()) problems_.add(fmt::format("initializer `{}` {}", name, why));
-    const ValueId v = define(name, "an initializer", type, why.empty());
     const auto source = options_.constants.find(name);
     const std::optional<Tensor> value =
         source == options_.constants.end() ? tensor : bound(source->second, type);
+    const ValueId v = define(name, "an initializer", type, why.empty() && value);
     if (v >= 0 && value && read_.count(name)) value_of(g_, v).constant = *value;
   }
   for (const auto& [name, what] : g.refused_initializers) {

@@ -8,12 +8,14 @@
 
 #include "nestor/graph.h"
 #include "src/graph/files.h"
+#include "src/graph/json_at.h"
 
 namespace nestor {
 
 // Takes each tensor out of the message that it comes in, so that there is one of it at a time.
 Model read_onnx_binary(const std::string& path, std::istream& in);
-Model read_onnx_json(const std::string& path, std::string_view text);  // protobuf's JSON mapping
+// Protobuf's JSON mapping; `document` is the text as it was parsed.
+Model read_onnx_json(const std::string& path, std::string_view text, Json document);
 Model read_json_model(const std::string& path,
                       std::string_view text);  // finds out which of the two JSON forms
 

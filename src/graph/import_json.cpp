@@ -7,6 +7,8 @@
 //    "nodes":   [{"op": "Gemm", "name": "fc", "inputs": ["x", "W"], "outputs": ["y"], "attrs": {"transB":
 //    1}}], "weights": {"W": {"dtype": "f32", "shape": [4, 3], "data": [...]}}}      or {"npz","key"} or
 //    {"file","offset",...}
+//
+// An attribute may be a graph, of the same fields.
 #include <fmt/format.h>
 
 #include "src/graph/import.h"
@@ -27,19 +29,28 @@ class ShorthandReader {
     root_.only({"name", "opset", "opsets", "inputs", "outputs", "nodes", "weights", "initializers", "doc"});
     Model m;
     m.file = file_;
-    if (const auto name = root_.find("name")) m.name = name->string();
     opsets(m);
-    for (const JsonAt& v : root_.at("inputs").items()) m.inputs.push_back(value(v));
-    for (const JsonAt& v : root_.at("outputs").items()) m.outputs.push_back(value(v));
-    for (const JsonAt& n : root_.at("nodes").items()) m.nodes.push_back(node(n));
-    for (const char* key : {"weights", "initializers"})
-      if (const auto weights = root_.find(key))
-        for (const auto& [name, place] : weights->fields())
-          m.initializers.emplace_back(name, tensors_.read(place.renamed(fmt::format("weight '{}'", name))));
+    static_cast<ModelGraph&>(m) = graph(root_, "");
     return m;
   }
 
  private:
+  // The model's own, or one that is an attribute: `inside` says of which, "nodes[3] (If).attrs.then_branch:
+  // ".
+  ModelGraph graph(const JsonAt& at, const std::string& inside) const {
+    ModelGraph g;
+    if (const auto name = at.find("name")) g.name = name->string();
+    for (const JsonAt& v : at.at("inputs").items()) g.inputs.push_back(value(v));
+    for (const JsonAt& v : at.at("outputs").items()) g.outputs.push_back(value(v));
+    for (const JsonAt& n : at.at("nodes").items()) g.nodes.push_back(node(n));
+    for (const char* key : {"weights", "initializers"})
+      if (const auto weights = at.find(key))
+        for (const auto& [name, place] : weights->fields())
+          g.initializers.emplace_back(
+              name, tensors_.read(place.renamed(fmt::format("{}weight '{}'", inside, name))));
+    return g;
+  }
+
   void opsets(Model& m) const {
     if (const auto all = root_.find("opsets"))
       for (const auto& [domain, version] : all->fields())
@@ -88,7 +99,14 @@ class ShorthandReader {
     if (const auto inputs = at.find("inputs")) out.inputs = inputs->strings();
     out.outputs = at.at("outputs").strings();
     if (const auto attrs = at.find("attrs"))
-      for (const auto& [key, v] : attrs->fields()) out.attrs[key] = attribute(v);
+      for (const auto& [key, v] : attrs->fields()) {
+        if (v.json().is_object() && v.json().contains("nodes")) {
+          v.only({"name", "inputs", "outputs", "nodes", "weights", "initializers", "doc"});
+          out.graphs[key] = std::make_shared<ModelGraph>(graph(v, v.path() + ": "));
+        } else {
+          out.attrs[key] = attribute(v);
+        }
+      }
     return out;
   }
 
@@ -118,10 +136,10 @@ class ShorthandReader {
 }  // namespace
 
 Model read_json_model(const std::string& path, std::string_view text) {
-  const Json root = parse_json(path, text);
+  Json root = parse_json(path, text);
   const JsonAt at(path, root);
   if (!root.is_object()) at.wrong("an object at the top");
-  if (root.contains("graph")) return read_onnx_json(path, text);
+  if (root.contains("graph")) return read_onnx_json(path, text, std::move(root));
   if (!root.contains("nodes")) at.fail("missing field `graph` (ONNX's JSON form) or `nodes` (the shorthand)");
   return ShorthandReader(path, root).read();
 }

@@ -9,11 +9,31 @@
 #include <limits>
 
 #include "src/graph/import.h"
+#include "src/graph/newer_fields.h"
 #include "src/graph/text_fields.h"
 
 namespace nestor {
 
 namespace {
+
+// Fields that came after this onnx release, which keeps them as unknown ones.
+constexpr int kDefaultsOfFunction = 11, kOverloadOfFunction = 13, kOverloadOfNode = 8;
+
+std::vector<std::string> unknown_texts(const google::protobuf::UnknownFieldSet& fields, int number) {
+  std::vector<std::string> out;
+  for (int i = 0; i < fields.field_count(); ++i)
+    if (const auto& f = fields.field(i);
+        f.number() == number && f.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+      out.push_back(f.length_delimited());
+  return out;
+}
+
+// The operator's or function's name, with that of its overload.
+template <class Proto>
+std::string full_name(const std::string& op, const Proto& proto, int overload_field) {
+  const auto overload = unknown_texts(proto.unknown_fields(), overload_field);
+  return overload.empty() ? op : overload_name(op, overload.back());
+}
 
 class OnnxReader {
  public:
@@ -66,25 +86,17 @@ class OnnxReader {
 
   ModelFunction function(onnx::FunctionProto& f) const {
     ModelFunction out;
-    out.op = f.name();
+    out.op = full_name(f.name(), f, kOverloadOfFunction);
     out.domain = domain(f.domain());
     out.inputs.assign(f.input().begin(), f.input().end());
     out.outputs.assign(f.output().begin(), f.output().end());
     for (const auto& o : f.opset_import()) out.opsets[domain(o.domain())] = o.version();
     const std::string where = fmt::format("function {}: ", f.name());
     for (int i = 0; i < f.node_size(); ++i) out.nodes.push_back(node(*f.mutable_node(i), i, where));
-    // Defaults came with IR version 9, which this onnx release doesn't know.
-    constexpr int kAttributeProto = 11;
     ModelNode defaults;
-    const auto& unknown = f.unknown_fields();
-    for (int i = 0; i < unknown.field_count(); ++i) {
-      const auto& field = unknown.field(i);
+    for (const std::string& bytes : unknown_texts(f.unknown_fields(), kDefaultsOfFunction)) {
       onnx::AttributeProto a;
-      if (field.number() != kAttributeProto ||
-          field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
-        continue;
-      if (!a.ParseFromString(field.length_delimited()))
-        fail(where + "a default of an attribute can't be parsed");
+      if (!a.ParseFromString(bytes)) fail(where + "a default of an attribute can't be parsed");
       attribute(a, where, defaults);
     }
     out.defaults = std::move(defaults.attrs);
@@ -166,7 +178,7 @@ class OnnxReader {
     if (!n.name().empty()) where += fmt::format(" '{}'", n.name());
     if (n.op_type().empty()) fail(where + " has no operator (missing field `op_type`)");
     ModelNode out;
-    out.op = n.op_type();
+    out.op = full_name(n.op_type(), n, kOverloadOfNode);
     out.domain = domain(n.domain());
     out.name = n.name();
     out.inputs.assign(n.input().begin(), n.input().end());
@@ -337,14 +349,32 @@ Model read_onnx_binary(const std::string& path, std::istream& in) {
   return OnnxReader(path, proto).read();
 }
 
-Model read_onnx_json(const std::string& path, std::string_view text) {
-  onnx::ModelProto proto;
+namespace {
+
+void parse_json_form(const std::string& path, std::string_view text, google::protobuf::Message* to) {
   const auto status = google::protobuf::util::JsonStringToMessage(
-      google::protobuf::StringPiece(text.data(), text.size()), &proto);
-  if (status.ok()) return OnnxReader(path, proto).read();
+      google::protobuf::StringPiece(text.data(), text.size()), to);
+  if (status.ok()) return;
   std::string why(status.message().data(), status.message().size());
   if (why.size() > 240) why.replace(120, why.size() - 200, " ... ");  // it quotes whole tensors
   file_error(path, "not ONNX's JSON form: " + why);
+}
+
+}  // namespace
+
+Model read_onnx_json(const std::string& path, std::string_view text, Json document) {
+  const NewerFields newer = take_newer_fields(document);
+  onnx::ModelProto proto;
+  parse_json_form(path, newer.any ? document.dump() : text, &proto);
+  document = {};
+  for (const auto& [function, defaults] : newer.defaults)
+    for (const std::string& json : defaults) {
+      onnx::AttributeProto a;
+      parse_json_form(path, json, &a);
+      proto.mutable_functions(function)->mutable_unknown_fields()->AddLengthDelimited(kDefaultsOfFunction,
+                                                                                      a.SerializeAsString());
+    }
+  return OnnxReader(path, proto).read();
 }
 
 }  // namespace nestor

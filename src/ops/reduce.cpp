@@ -31,12 +31,16 @@ Expr magnitude(const Expr& x) {
                              : make::select(lt(x, make::imm(0, x.type())), make::imm(0, x.type()) - x, x);
 }
 
+constexpr std::initializer_list<DType> kOrdered = {DType::f32, DType::f64, DType::i64,    DType::i32,
+                                                   DType::i16, DType::i8,  DType::u64,    DType::u32,
+                                                   DType::u16, DType::u8,  DType::boolean};
+
 const ReduceRow kRows[] = {
     {"ReduceSum", "Sum", 13, ReduceOp::add, &kNumbers, nullptr, nullptr},
     {"ReduceMean", "Sum", 18, ReduceOp::add, &kNumbers, nullptr,
      [](const Expr& s, const Expr& n) { return divided_by_count(s, n); }},
-    {"ReduceMax", "Max", 18, ReduceOp::max, &kNumbers, nullptr, nullptr},
-    {"ReduceMin", "Min", 18, ReduceOp::min, &kNumbers, nullptr, nullptr},
+    {"ReduceMax", "Max", 18, ReduceOp::max, &kOrdered, nullptr, nullptr},
+    {"ReduceMin", "Min", 18, ReduceOp::min, &kOrdered, nullptr, nullptr},
     {"ReduceProd", "Prod", 18, ReduceOp::mul, &kNumbers, nullptr, nullptr},
     {"ReduceL1", "Sum", 18, ReduceOp::add, &kNumbers, magnitude, nullptr},
     {"ReduceL2", "Sum", 18, ReduceOp::add, &kFloats, square,
@@ -89,18 +93,23 @@ std::vector<TensorType> infer(const OpContext& ctx, const ReduceRow& row) {
 void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out,
            const ReduceRow& row) {
   const BuildTensor& x = in[0];
+  const bool truths = x.dtype() == DType::boolean;  // folded as bytes
   const RowView rows(x.shape, reduced_axes(ctx, row));
   const bool keep = ctx.get_int("keepdims", 1) != 0;
   const auto place = [&](const Exprs& o) { return keep ? rows.kept(o) : o; };
   const auto element = [&](const Exprs& o, const Exprs& r) {
     const Expr e = x.at(rows.merge(o, r));
+    if (truths) return make::cast({DType::u8, 1}, e);
     return row.before ? row.before(e) : e;
   };
-  const auto finish = [&](const Expr& e) { return row.after ? row.after(e, rows.count().expr()) : e; };
+  const auto finish = [&](const Expr& e) {
+    if (truths) return ne(e, make::imm(0, e.type()));
+    return row.after ? row.after(e, rows.count().expr()) : e;
+  };
   if (rows.inner().empty())
     return b.compute(out[0], rows.all(), [&](const Exprs& i) { return finish(element(i, {})); });
-  if (!row.after) return b.reduce(out[0], rows.outer(), rows.inner(), row.op, element, {}, place);
-  const BuildTensor folded = b.temp(row.temp, {x.dtype(), rows.outer_shape()});
+  if (!row.after && !truths) return b.reduce(out[0], rows.outer(), rows.inner(), row.op, element, {}, place);
+  const BuildTensor folded = b.temp(row.temp, {truths ? DType::u8 : x.dtype(), rows.outer_shape()});
   b.reduce(folded, rows.outer(), rows.inner(), row.op, element);
   b.compute(
       out[0], rows.outer(), [&](const Exprs& o) { return finish(folded.at(o)); }, place);

@@ -93,17 +93,6 @@ std::optional<double> keep_proportions(const OpContext& ctx, const Dims& axes, D
   return ratio;
 }
 
-// The first of the continued fractions of `value` that is it in f32: 13/10 is what 1.3 was meant to be.
-std::pair<int64_t, int64_t> simplest_fraction(double value) {
-  int64_t a = 0, b = 1, p = 1, q = 0;  // the fractions before the last, and the last: a / b, p / q
-  for (double rest = value;; rest = 1 / (rest - std::floor(rest))) {
-    const auto whole = static_cast<int64_t>(rest);
-    std::tie(a, b, p, q) = std::tuple(p, q, whole * p + a, whole * q + b);
-    const double now = static_cast<double>(p) / static_cast<double>(q);
-    if (static_cast<float>(now) == static_cast<float>(value) || rest == std::floor(rest)) return {p, q};
-  }
-}
-
 // What numbers have in common is taken out.
 void reduce_line(Line& l) {
   if (!l.p.known() || !l.q.known() || !l.r.known()) return;
@@ -135,11 +124,12 @@ bool is_old(const OpContext& ctx) {
 std::string transformation(const OpContext& ctx) {
   if (is_old(ctx)) return "asymmetric";
   const std::string mode = ctx.get_string("coordinate_transformation_mode", "half_pixel");
-  for (const char* known :
-       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"})
+  for (const char* known : {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                            "asymmetric", "tf_crop_and_resize"})
     if (mode == known) return mode;
   ctx.fail("`coordinate_transformation_mode` \"" + mode + "\" isn't supported",
-           "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners or asymmetric");
+           "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric or "
+           "tf_crop_and_resize");
 }
 
 // Where the middle of a result's element lies: x = (i + 1/2) p / r - 1/2, or as `mode` says.
@@ -213,7 +203,12 @@ std::vector<Line> lines_of(const OpContext& ctx) {
       ctx.fail("axis " + std::to_string(axis) + " would have " + to_string(l.out) + " elements, of " +
                to_string(l.in));
     if (l.in == 0 && l.out > 0) ctx.fail("axis " + std::to_string(axis) + " has no elements");
-    if (l.in == l.out && (!scale || *scale == 1 || is_old(ctx))) continue;
+    if (crops(ctx) && set_region(ctx, k, axes.size(), l)) {
+      reduce_line(l);
+      out.push_back(l);
+      continue;
+    }
+    if (l.in == l.out && (!scale || *scale == 1 || is_old(ctx) || crops(ctx))) continue;
     if (!l.out.known() || l.out > 0) {
       set_ratio(l, scale);
       set_origin(ctx, l);
@@ -229,7 +224,9 @@ std::vector<Line> lines_of(const OpContext& ctx) {
 
 std::vector<TensorType> infer_resize(const OpContext& ctx) {
   if (mode_of(ctx) != Mode::nearest) require_type(ctx, 0, kFloats);
-  ctx.get_int("antialias", 0);
+  if (ctx.get_int("antialias", 0) != 0 && crops(ctx))
+    ctx.fail("`antialias` with tf_crop_and_resize isn't supported");
+  ctx.get_float("extrapolation_value", 0);
   const std::string nearest = ctx.get_string("nearest_mode", "round_prefer_floor");
   if (nearest != "round_prefer_floor" && nearest != "round_prefer_ceil" && nearest != "floor" &&
       nearest != "ceil")
@@ -283,6 +280,16 @@ Expr cubic(const OpContext& ctx, const Line& l, const Expr& i, const Row& row, T
 
 }  // namespace
 
+std::pair<int64_t, int64_t> simplest_fraction(double value) {
+  int64_t a = 0, b = 1, p = 1, q = 0;  // the fractions before the last, and the last: a / b, p / q
+  for (double rest = value;; rest = 1 / (rest - std::floor(rest))) {
+    const auto whole = static_cast<int64_t>(rest);
+    std::tie(a, b, p, q) = std::tuple(p, q, whole * p + a, whole * q + b);
+    const double now = static_cast<double>(p) / static_cast<double>(q);
+    if (static_cast<float>(now) == static_cast<float>(value) || rest == std::floor(rest)) return {p, q};
+  }
+}
+
 Expr fraction(const Line& l, const Expr& numerator, Type t) {
   if (l.r == 1) return make::imm(0, t);
   return make::cast(t, numerator % l.r.expr()) * one_over(l.r, t);
@@ -298,7 +305,7 @@ void build_resize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
     b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
       Exprs at = i;
       for (const Line& l : lines) at[l.axis] = nearest(ctx, l, i[l.axis]);
-      return in[0].at(at);
+      return or_extrapolated(ctx, lines, i, in[0].at(at));
     });
     return;
   }
@@ -319,7 +326,9 @@ void build_resize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
         at[l.axis] = index;
         return from.at(at);
       };
-      return mode == Mode::linear ? linear(l, i[l.axis], row, t) : cubic(ctx, l, i[l.axis], row, t);
+      const Expr value =
+          mode == Mode::linear ? linear(l, i[l.axis], row, t) : cubic(ctx, l, i[l.axis], row, t);
+      return k + 1 == lines.size() ? or_extrapolated(ctx, lines, i, value) : value;
     });
     from = to;
   }
@@ -338,8 +347,7 @@ void register_resize(Rows& rows) {
                     .by_channels = true,
                     .infer = infer_resize,
                     .build = build_resize,
-                    .static_inputs = std::move(known),
-                    .note = "without tf_crop_and_resize"});
+                    .static_inputs = std::move(known)});
   };
   row("Upsample", 7, 8, 1, {});
   row("Upsample", 9, 10, 2, {1});

@@ -1,6 +1,9 @@
 // What the files of Resize share.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "src/ops/common.h"
 
 namespace nestor::ops {
@@ -15,6 +18,17 @@ struct Line {
   Expr numerator(const Expr& i) const { return i * p.expr() + q.expr(); }
   Expr clamped(const Expr& index) const { return min(max(index, 0), (in - 1).expr()); }
 };
+
+// The first of the continued fractions of `value` that is it in f32: 13/10 is what 1.3 was meant to be.
+std::pair<int64_t, int64_t> simplest_fraction(double value);
+
+// tf_crop_and_resize: the result shows a part of the input, its region of interest.
+bool crops(const OpContext& ctx);
+// Where the elements of the k-th of `axes` axes lie; false: where they lie without it.
+bool set_region(const OpContext& ctx, size_t k, size_t axes, Line& l);
+// The value at `index` of the result, or the extrapolation value outside of the input.
+Expr or_extrapolated(const OpContext& ctx, const std::vector<Line>& lines, const Exprs& index,
+                     const Expr& value);
 
 // Of a numerator: how far x lies behind the element before it, from 0 to below 1.
 Expr fraction(const Line& l, const Expr& numerator, Type t);

@@ -147,10 +147,11 @@ TEST_CASE("Between nodes halves stand in f32, and weights stay in 16 bits") {
     if (n.op != "Conv" && n.op != "MatMul") continue;
     CHECK(value_of(g, n.inputs[0]).type.dtype == DType::f32);
     halves += value_of(g, n.inputs[1]).type.dtype == DType::f16;
+    if (n.op == "Conv")
+      CHECK(constant_of(g, n.inputs[1]).get(11) == 12);  // not rounded again, times the norm's
   }
   CHECK(halves == 2);
-  // x is read wide, and rounded are the results of the convolution, which the norm is part of, and of the
-  // product.
+  // x is read wide, and rounded are the results of the convolution with the norm, and of the product.
   CHECK(count(g, "Cast") == 4);
   CHECK(to_string(value_of(g, g.outputs[0]).type) == "f16[4,2]");
 }

@@ -64,6 +64,22 @@ TEST_CASE("The shorthand says all a model can say") {
   CHECK((w.dtype() == DType::f16 && w.get(2) == 3.5 && w.get(3) != w.get(3)));
 }
 
+TEST_CASE("An attribute may be a graph, in a graph") {
+  const auto of = [](const std::string& inner) {
+    return with_node(R"({"op": "If", "inputs": ["x"], "outputs": ["y"], "attrs": {"keep": 1, "then_branch": {
+      "name": "t", "inputs": [], "outputs": [{"name": "z", "dtype": "f32", "shape": [2]}], "nodes": [])" +
+                     inner + "}}}");
+  };
+  const Model m = read(of(R"(, "weights": {"z": {"dtype": "f32", "shape": [2], "data": [1, 2]}})"));
+  const ModelGraph& g = *m.nodes.at(0).graphs.at("then_branch");
+  CHECK((g.name == "t" && g.outputs.at(0).name == "z" && g.initializers.at(0).second.get(1) == 2));
+  CHECK(m.nodes[0].attrs.count("keep") == 1);
+  const std::string at = "nodes[0] (If).attrs.then_branch";
+  CHECK_THAT(error(of(R"(, "opset": 17)")), ContainsSubstring(at + ": unknown field `opset`"));
+  CHECK_THAT(error(of(R"(, "weights": {"z": {"dtype": "f32", "shape": [2], "data": [1]}})")),
+             ContainsSubstring(at + ": weight 'z'.data: the data is short"));
+}
+
 TEST_CASE("Weights beside the model") {
   const Folder folder;
   write_npz(folder / "w.npz", {{"a", Tensor::random(DType::f32, {2, 3}, 1)}});
@@ -212,4 +228,25 @@ TEST_CASE("Bad fields are reported by their path") {
       error(
           R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1.5]}], "outputs": [], "nodes": []})"),
       ContainsSubstring("inputs[0].shape[0]: expected an integer"));
+}
+
+TEST_CASE("ONNX's mapping may have fields that libonnx doesn't know yet") {
+  const Model m =
+      read(R"({"irVersion": "11", "opsetImport": [{"version": "21"}, {"domain": "my", "version": "1"}],
+    "configuration": [{"name": "two", "numDevices": 2}],
+    "graph": {"name": "g", "metadataProps": [{"key": "from", "value": "a tool"}],
+      "node": [{"opType": "Twice", "domain": "my", "overload": "b", "input": ["x"], "output": ["y"],
+                "metadata_props": [{"key": "line", "value": "3"}], "deviceConfigurations": []}],
+      "input": [{"name": "x", "metadataProps": []}], "output": [{"name": "y"}]},
+    "functions": [
+      {"name": "Twice", "domain": "my", "overload": "a", "input": ["x"], "output": ["y"]},
+      {"name": "Twice", "domain": "my", "overload": "b", "input": ["x"], "output": ["y"], "valueInfo": [],
+       "attributeProto": [{"name": "alpha", "f": 2.5, "type": "FLOAT"}],
+       "node": [{"opType": "Elu", "input": ["x"], "output": ["y"],
+                 "attribute": [{"name": "alpha", "refAttrName": "alpha", "type": "FLOAT"}]}]}]})");
+  REQUIRE(m.functions.size() == 2);
+  CHECK(m.functions[1].op == "Twice:b");
+  CHECK(m.nodes.at(0).op == "Twice:b");
+  CHECK(std::get<double>(m.functions[1].defaults.at("alpha")) == 2.5);
+  CHECK_THAT(error(R"({"graph": {"nodes": []}})"), ContainsSubstring("nodes: Cannot find field"));
 }

@@ -8,7 +8,8 @@ The variants need onnxconverter_common, sympy and packaging too. A variant that 
 
 As it is, a model must agree to 1e-3 of the standard deviation of its results. A rounding error in a quantized model, or
 in one of halves, changes other roundings behind it, so there two right results differ. They count as equal if ours is at
-most twice as far from the f32 model's as ONNX Runtime's is, and no further from ONNX Runtime's than that.
+most twice as far from the f32 model's as ONNX Runtime's is, and no further from ONNX Runtime's than that. Where the
+model itself is quantized already there is no such measure, and 2e-2 suffices.
 """
 import glob
 import logging
@@ -20,6 +21,7 @@ import zipfile
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import onnxruntime as ort
 from onnxruntime import quantization as q
 
@@ -32,6 +34,7 @@ MODELS = {
     "ddddocr_det": ("ddddocr", "common_det.onnx", {}),
     "ddddocr_old": ("ddddocr", "common_old.onnx", {"image_width": 160}),
     "faster_whisper": ("faster-whisper", "silero_vad_v6.onnx", {"seq_len": 3}),
+    # In f16, sums of its norm overflow. ONNX Runtime keeps them in f32; here each result has the type that the model says.
     "magika": ("magika", "standard_v3_3/model.onnx", {"unk__214": 2}),
     "nudenet": ("nudenet", "320n.onnx", {"batch": 1, "height": 320, "width": 320}),
     "rapidocr_det": ("rapidocr-onnxruntime", "ch_PP-OCRv4_det_infer.onnx", {
@@ -52,7 +55,7 @@ def fetched(folder, package, file):
 
 
 def feeds_of(path, dims, seed):
-    """Random inputs; images have patches of one colour, as pictures do."""
+    """Random inputs; images have patches of one colour, as pictures do, and lines of strokes, as text has."""
     random = np.random.default_rng(seed)
     graph = onnx.load(path).graph
     feeds = {}
@@ -70,11 +73,15 @@ def feeds_of(path, dims, seed):
         if len(shape) == 4:
             patches = random.uniform(-1, 1, [*shape[:2], -(-shape[2] // 16), -(-shape[3] // 8)])
             x = 0.1 * x + patches.repeat(16, 2).repeat(8, 3)[:, :, :shape[2], :shape[3]]
+            for top in range(16, shape[2] - 20, 40):
+                strokes = 1.0 - 2 * random.integers(0, 2, (8, (shape[3] - 40) // 2)).repeat(2, 0).repeat(2, 1)
+                x[:, :, top - 4:top + 20, 16:-16] = 1
+                x[:, :, top:top + 16, 20:20 + strokes.shape[1]] = strokes
         feeds[value.name] = x.astype(dtype)
     return feeds
 
 
-SEEDS = 3
+SEEDS, CALIBRATION = 16, 3
 
 
 def by_onnxruntime(path, feeds):
@@ -104,20 +111,35 @@ class Reader(q.CalibrationDataReader):
 
 
 def halves(source, _, to, keep):
+    """The converter leaves casts to f32 whose results it declares as halves, and stale types; both are mended here."""
     from onnxconverter_common import float16
-    onnx.save(float16.convert_float_to_float16(onnx.load(source), keep_io_types=keep), to)
+    model = float16.convert_float_to_float16(onnx.load(source), keep_io_types=keep)
+    types = {v.name: v.type.tensor_type.elem_type for v in [*model.graph.value_info, *model.graph.output]}
+    for node in model.graph.node:
+        for a in node.attribute:
+            if node.op_type == "Cast" and a.name == "to" and a.i == onnx.TensorProto.FLOAT:
+                a.i = types.get(node.output[0], a.i)
+    del model.graph.value_info[:]
+    onnx.save(model, to)
+
+
+def prepared(source, to):
+    """Opset 13 has scales a channel."""
+    path = to + ".prepared"
+    q.shape_inference.quant_pre_process(source, path, skip_symbolic_shape=True)
+    model = onnx.load(path)
+    if any(o.domain == "" and o.version < 13 for o in model.opset_import):
+        onnx.save(onnx.version_converter.convert_version(model, 13), path)
+    return path
 
 
 def static(source, dims, to, **options):
-    prepared = to + ".prepared"
-    q.shape_inference.quant_pre_process(source, prepared, skip_symbolic_shape=True)
-    q.quantize_static(prepared, to, Reader([feeds_of(source, dims, s) for s in range(SEEDS)]), **options)
+    feeds = [feeds_of(source, dims, seed) for seed in range(CALIBRATION)]
+    q.quantize_static(prepared(source, to), to, Reader(feeds), **options)
 
 
 def dynamic(source, _, to, **options):
-    prepared = to + ".prepared"
-    q.shape_inference.quant_pre_process(source, prepared, skip_symbolic_shape=True)
-    q.quantize_dynamic(prepared, to, **options)
+    q.quantize_dynamic(prepared(source, to), to, **options)
 
 
 VARIANTS = {
@@ -143,7 +165,11 @@ def distance(one, other, measure):
     return out
 
 
-def compared(name, path, dims, truth):
+def quantizes(path):
+    return any("QuantizeLinear" in n.op_type for n in onnx.load(path).graph.node)
+
+
+def compared(name, path, dims, truth, most=1e-3):
     """Prints one line; whether the results agree, None where there is nothing to compare with."""
     try:
         feeds = [feeds_of(path, dims, seed) for seed in range(SEEDS)]
@@ -157,7 +183,7 @@ def compared(name, path, dims, truth):
         print(f"{name}: REFUSED: {str(error)[:300]}", flush=True)
         return False, wanted
     apart = distance(got, wanted, truth or wanted)
-    right = apart <= 1e-3
+    right = apart <= most
     shown = f"{apart:.1e} from ONNX Runtime's"
     if truth and not right:
         ours, theirs = distance(got, truth, truth), distance(wanted, truth, truth)
@@ -178,7 +204,8 @@ def main():
         if only not in name and not todo:
             continue
         source = fetched(folder, package, file)
-        right, truth = compared(name, source, dims, None)
+        most = 2e-2 if quantizes(source) else 1e-3
+        right, truth = compared(name, source, dims, None, most)
         outcomes[right] += 1
         for variant in todo:
             make, options = VARIANTS[variant]
@@ -190,7 +217,7 @@ def main():
                 print(f"{name}.{variant}: its tool refuses it: {str(error)[:120]}", flush=True)
                 outcomes[None] += 1
                 continue
-            outcomes[compared(f"{name}.{variant}", path, dims, truth)[0]] += 1
+            outcomes[compared(f"{name}.{variant}", path, dims, truth, most)[0]] += 1
     print(f"{outcomes[True]} agree, {outcomes[False]} don't, {outcomes[None]} have nothing to compare with")
     sys.exit(outcomes[False] > 0)
 

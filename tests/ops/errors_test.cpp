@@ -164,6 +164,12 @@ std::vector<Refusal> resizes() {
   const auto to = [](const Ints& sizes) {
     return OpCase("Resize").input({1, 1, 4, 4}).omitted().omitted().ints(sizes);
   };
+  const auto crop = [](const std::vector<double>& region) {
+    Tensor roi(DType::f32, {static_cast<int64_t>(region.size())});
+    for (size_t i = 0; i < region.size(); ++i) roi.set(static_cast<int64_t>(i), region[i]);
+    return OpCase("Resize").input({4}).constant(roi).omitted().ints({3}).attr(
+        "coordinate_transformation_mode", "tf_crop_and_resize");
+  };
   const auto by = [](double scale) {
     Tensor t(DType::f32, {1});
     t.set(0, scale);
@@ -177,7 +183,10 @@ std::vector<Refusal> resizes() {
       {to({1, 1, 8, 8}).attr("mode", "area"), {"`mode` is \"area\"", "nearest, linear or cubic"}},
       {to({1, 1, 8, 8}).attr("nearest_mode", "up"), {"`nearest_mode` is \"up\"", "round_prefer_floor"}},
       {to({1, 1, 8, 8}).attr("coordinate_transformation_mode", "tf_crop_and_resize"),
-       {"\"tf_crop_and_resize\" isn't supported", "align_corners"}},
+       {"tf_crop_and_resize needs `roi`"}},
+      {crop({0, 0, 1}), {"`roi` is f32[3] for 1 axes", "a start for each axis, then an end for each"}},
+      {crop({0, 1e-9}), {"`roi` has the element 0.000000", "from 1e-6 to 1e6"}},
+      {crop({0, 1}).attr("antialias", int64_t{1}), {"`antialias` with tf_crop_and_resize isn't supported"}},
       {to({1, 1, 8, 8}).attr("keep_aspect_ratio_policy", "loose"), {"\"loose\"", "not_larger"}},
       {by(0), {"the scale 0.000000 of axis 0 isn't above 0"}},
       {by(1e12), {"of axis 0", "more than 1048576 elements"}},

@@ -299,6 +299,17 @@ def resizes():
         yield run("Upsample", 9, [floats(1, 1, 4, 3), scales], mode="nearest")
         yield run("Resize", 10, [floats(1, 1, 4, 3), scales], mode="linear")
     yield run("Resize", 13, [ints(1, 2, 3), None, None, ints(7)], mode="nearest")
+    # Regions inside the image, across its edges, turned around, and of one point.
+    for mode, (top, left, bottom, right), to in itertools.product(
+            ("nearest", "linear", "cubic"), ((0.25, 0.5, 0.75, 1), (-0.3, 0, 1.2, 0.6), (1, 0.8, 0, 0.1), (0.5, 0.5, 0.5, 0.5), (0, 0, 1, 1)),
+            ((7, 3), (3, 9), (1, 4), (8, 1))):  # ONNX Runtime has no region on an axis that keeps its size
+        region = np.array([0, 0, top, left, 1, 1, bottom, right], dtype=np.float32)
+        yield run("Resize", 13, [floats(1, 2, 5, 6), region, None, ints(1, 2, *to)], mode=mode,
+                  coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=7.5)
+    region = np.array([0.1, -0.2, 0.9, 0.7], dtype=np.float32)
+    for mode in ("nearest", "linear"):
+        yield run("Resize", 18, [floats(1, 2, 5, 6), region, np.array([1.3, 0.6], dtype=np.float32)], axes=[2, 3], mode=mode,
+                  coordinate_transformation_mode="tf_crop_and_resize")
 
 
 def main():

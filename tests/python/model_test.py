@@ -313,6 +313,25 @@ class Compiling(unittest.TestCase):
     def test_options_of_the_command_line_alone(self):
         self.assertEqual(in_python("add --pin spread"), "add the command line's --pin spread")
 
+    def test_a_loop_without_end(self):
+        number = lambda name, kind, *dims: {"name": name, "type": {"tensorType": {
+            "elemType": kind, "shape": {"dim": [{"dimValue": d} for d in dims]}}}}
+        body = {"name": "double", "input": [number("i", 7), number("go", 9), number("s", 1)],
+                "output": [number("on", 9), number("t", 1)],
+                "node": [{"opType": "Add", "input": ["s", "s"], "output": ["t"]},
+                         {"opType": "Less", "input": ["t", "most"], "output": ["on"]}]}
+        graph = {"name": "g", "input": [number("x", 1), number("most", 1)], "output": [number("y", 1)],
+                 "node": [{"opType": "Loop", "input": ["", "", "x"], "output": ["y"],
+                           "attribute": [{"name": "body", "type": "GRAPH", "g": body}]}]}
+        m = nestor.compile({"irVersion": 8, "opsetImport": [{"version": 17}], "graph": graph}, max_trips=10)
+        x, most = np.float32(1), np.float32(100)
+        self.assertEqual(m(x, most), 128)
+        with self.assertRaisesRegex(nestor.Error, "goes on for more than 10 iterations"):
+            m(np.float32(0), most)
+        for wrong, error in [(-1, nestor.Error), ("many", TypeError)]:
+            with self.assertRaises(error):
+                nestor.compile(PRODUCT, max_trips=wrong)
+
     def test_operators_of_ones_own(self):
         graph = {"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [4, 8]}, {"name": "w", "dtype": "f32", "shape": [8]}],
                  "nodes": [{"op": "Scaled", "domain": "test.own", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]}

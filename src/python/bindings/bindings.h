@@ -38,6 +38,7 @@ struct ModelKeywords {
   std::vector<std::string> ops;                        // .nest files with operators of the user's
   bool exact_conv = false;
   bool check_indices = false;
+  int64_t max_trips = 0;  // 0: any number
 };
 CompileOptions compile_options(const ModelKeywords& k);
 

@@ -25,6 +25,8 @@ CompileOptions compile_options(const ModelKeywords& k) {
   c.build.warn = warn;
   c.exact_conv = k.exact_conv;
   c.check_indices = k.check_indices;
+  if (k.max_trips < 0) throw UserError("max_trips is negative");
+  c.build.max_trips = k.max_trips;
   c.build.dims = k.dims;
   for (const auto& [name, text] : k.open) {
     const auto size = parse_open_size("dims[\"" + name + "\"]", text);
@@ -269,7 +271,8 @@ void add_models(nb::module_& m) {
       .def_rw("schedule", &ModelKeywords::schedule)
       .def_rw("ops", &ModelKeywords::ops)
       .def_rw("exact_conv", &ModelKeywords::exact_conv)
-      .def_rw("check_indices", &ModelKeywords::check_indices);
+      .def_rw("check_indices", &ModelKeywords::check_indices)
+      .def_rw("max_trips", &ModelKeywords::max_trips);
   nb::class_<Model>(m, "Model")
       .def("__call__", &Model::call)
       .def("_addresses", &Model::addresses)

@@ -28,7 +28,7 @@ class TensorInfo(NamedTuple):
 def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
              const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None, schedule: Any = None,
              ops: Sequence["Union[str, os.PathLike[str]]"] = (), exact_conv: bool = False,
-             check_indices: bool = False) -> _nestor.ModelKeywords:
+             check_indices: bool = False, max_trips: int = 0) -> _nestor.ModelKeywords:
     """What `compile`, `func` and `tune` share, as the compiled module takes it."""
     k = _nestor.ModelKeywords()
     for name, value, kind in [("target", target, str), ("threads", threads, int), ("dims", dims or {}, Mapping),
@@ -54,7 +54,7 @@ def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[st
     if isinstance(ops, (str, os.PathLike)):
         raise TypeError('ops is a list of paths: ["rms_norm.nest"]')
     k.ops = [os.fspath(path) for path in ops]
-    k.exact_conv, k.check_indices = exact_conv, check_indices
+    k.exact_conv, k.check_indices, k.max_trips = exact_conv, check_indices, operator.index(max_trips)
     return k
 
 
@@ -186,7 +186,7 @@ class Model:
 def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
             const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None,
             schedule: Any = None, ops: Sequence["Union[str, os.PathLike[str]]"] = (), exact_conv: bool = False,
-            check_indices: bool = False, specialize: Optional[Mapping[str, Any]] = None) -> Model:
+             check_indices: bool = False, max_trips: int = 0, specialize: Optional[Mapping[str, Any]] = None) -> Model:
     """Compiles a model for this machine.
 
     model: the path of an .onnx, a .json or a .nest; an operator as text, "MatMul(f32[8,8], f32[8,8])"; the text of a
@@ -202,13 +202,14 @@ def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Opti
     ops: paths of .nest files, each function of which is an operator that the model may use. They stay known to this process.
     exact_conv: no Winograd: convolutions are sums of products.
     check_indices: indices out of range (Gather, Scatter ...) raise an Error; without it they are clamped.
+    max_trips: a call fails where a loop whose end isn't known when compiling goes on for more iterations; 0: any number.
     specialize: values that sizes without a value often have, {"batch": [1, 8]}: calls of each combination of them are as fast
         as those of a model compiled for it.
 
     Raises Error where the model can't be read or isn't supported; its text says what would work.
     """
     with as_file(model) as spec, schedule_file(schedule) as steps:
-        k = keywords(target, threads, dims, const, db, steps, ops, exact_conv, check_indices)
+        k = keywords(target, threads, dims, const, db, steps, ops, exact_conv, check_indices, max_trips)
         k.specialize = chosen_sizes(specialize)
         return Model(_nestor.compile(spec, k))
 
