@@ -1,5 +1,8 @@
 #include "src/driver/replay_open.h"
 
+#include "nestor/error.h"
+#include "nestor/print.h"
+
 namespace nestor {
 
 namespace {
@@ -18,6 +21,15 @@ std::vector<Stand> stands_for(const Step& fuse) {
   return {{fuse.args[0] + "." + fuse.results[0], fuse.args[0] + "." + loops.substr(1, end - 1)}};
 }
 
+// Later steps do little with the digits of a loop over a product of open sizes.
+bool fuses_open_loops(const PrimFunc& f, const Step& step) {
+  if (step.primitive != "fuse" || step.args.size() != 2) return false;
+  for (const LoopInfo& l : loops_of(f, step.args[0]))
+    for (const std::string& after : {" " + l.name + " ", " " + l.name + ")"})
+      if (l.extent < 0 && step.args[1].find(after) != std::string::npos) return true;
+  return false;
+}
+
 }  // namespace
 
 Trace accepted_steps(const PrimFunc& f, const Trace& trace) {
@@ -30,6 +42,8 @@ Trace accepted_steps(const PrimFunc& f, const Trace& trace) {
       for (std::string& arg : step.args)
         if (arg == stand.fused) arg = stand.outer;
     try {
+      if (fuses_open_loops(s.func(), step))
+        throw ScheduleError("`" + print(step) + "` would fuse loops over open sizes");
       s.step(step);
     } catch (const ScheduleError& e) {
       out.given_up.push_back(e.diagnostic().message);
