@@ -253,7 +253,9 @@ bool touch_in_one_iteration(const Place& p, const BlockAccess& x, const Place& q
     });
     return counted && apart;
   };
-  return count(a) && (p.stmt.same_as(q.stmt) || count(b));
+  const bool one_function =
+      p.stmt.same_as(q.stmt) && std::equal(x.indices.begin(), x.indices.end(), y.indices.begin(), same_expr);
+  return count(a) && (one_function || count(b));
 }
 
 }  // namespace nestor::schedules

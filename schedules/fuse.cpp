@@ -40,8 +40,12 @@ PrimFunc run(StepContext& ctx) {
   for (const LoopRef& l : loops) {
     const For& f = as_for(l.stmt);
     if (f.kind != ForKind::serial) ctx.refuse(2, 0, l.text() + " isn't serial", {l.stmt});
-    if (!l.stmt.same_as(loops[0].stmt) && extent_of(l.stmt) <= 0)
-      ctx.refuse(3, 0, "the extent of " + l.text() + " isn't a positive constant", {l.stmt});
+    if (!l.stmt.same_as(loops[0].stmt) && extent_of(l.stmt) == 0)
+      ctx.refuse(3, 0, "the extent of " + l.text() + " is 0", {l.stmt});
+    for (const LoopRef& around : loops)
+      if (uses_var(f.extent, as_for(around.stmt).var))
+        ctx.refuse(3, 0, "the extent of " + l.text() + " depends on " + loop_name(around.stmt),
+                   {around.stmt, l.stmt});
   }
   for (const Place& p : places_under(ctx.func().body, loops.back().stmt)) {
     LoopUse all;
@@ -64,17 +68,13 @@ PrimFunc run(StepContext& ctx) {
   ctx.expect_results(1);
   const Var fused = make_var(ctx.new_name(0, base, taken));
   VarMap map;
-  Expr extent = as_for(outer.stmt).extent;
-  int64_t inner = 1;
+  Expr inner = 1;
   for (size_t i = loops.size(); i-- > 0;) {
-    const int64_t size = extent_of(loops[i].stmt);
-    const Expr quotient = Expr(fused) / Expr(inner);
-    map[as_for(loops[i].stmt).var] = size == 1 ? Expr(0) : i == 0 ? quotient : quotient % Expr(size);
-    if (i > 0) {
-      inner *= size;
-      extent = extent * Expr(size);
-    }
+    const Expr size = as_for(loops[i].stmt).extent, quotient = Expr(fused) / inner;
+    map[as_for(loops[i].stmt).var] = is_const_int(size, 1) ? Expr(0) : i == 0 ? quotient : quotient % size;
+    if (i > 0) inner = inner * size;
   }
+  const Expr extent = as_for(outer.stmt).extent * inner;
   Annotations annotations;
   for (const LoopRef& l : loops) {
     const Annotations& own = as_for(l.stmt).annotations;
@@ -98,7 +98,7 @@ Primitive fuse_row() {
           {},
           "Fuses directly nested loops into one, in the same order.",
           {"each loop is directly inside the one before it, with nothing beside it", "the loops are serial",
-           "the extents of all loops but the outermost are positive constants",
+           "the extents of all loops but the outermost aren't 0, and none depends on another of the loops",
            "no block inside uses one of the loops for an S iterator and another for an R iterator"},
           {examples::kGrid, "g = fuse Y (i j)"},
           run,

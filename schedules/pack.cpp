@@ -10,6 +10,7 @@
 
 #include "nestor/error.h"
 #include "nestor/parse.h"
+#include "nestor/simplify.h"
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 
@@ -77,10 +78,10 @@ PrimFunc padded(const StepContext& ctx, const PrimFunc& f, const std::string& co
   Expr inside = make::bool_imm(true);
   std::vector<NewLoop> loops;
   for (size_t d = 0; d < b.iters.size(); ++d) {
-    const int64_t size = block_of(map.exprs, map.vars, d), extent = as_int(decl.shape[d]).value_or(0);
-    const int64_t whole = (extent + size - 1) / size * size;
+    const int64_t size = block_of(map.exprs, map.vars, d);
+    const Expr extent = decl.shape[d], whole = simplify((extent + (size - 1)) / size * size);
     loops.push_back({as_for(p.loops()[d]).var, whole});
-    if (whole == extent) continue;
+    if (same_expr(whole, extent)) continue;
     inside = logical_and(inside, lt(b.iters[d].var, extent));
     decl.shape[d] = b.iters[d].extent = whole;
   }

@@ -1,6 +1,7 @@
 // The Solver of affine.h.
 #include <algorithm>
 
+#include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "schedules/affine.h"
 #include "schedules/nest.h"
@@ -108,6 +109,17 @@ void Solver::learn(const Expr& atom) {
   const auto* outer = atom.as<Binary>();
   if (!outer || (outer->op != BinaryOp::div && outer->op != BinaryOp::mod)) return;
   const auto c = as_int(outer->b);
+  // x / n and x % n tell x, n being a symbolic size; (x / k) / n may be written x / (k * n).
+  for (const Expr& known : known_atoms_) {
+    const auto* rest = known.as<Binary>();
+    if (!rest || rest->op != BinaryOp::mod || !is_known(rest->b)) continue;
+    const auto* inner = rest->a.as<Binary>();
+    if (inner && inner->op != BinaryOp::div) inner = nullptr;
+    if (as_int(rest->b) && (!inner || as_int(inner->b))) continue;  // digits of numbers: see below
+    if (is_known(simplify(rest->a / rest->b)) ||
+        (inner && is_known(simplify(inner->a / (inner->b * rest->b)))))
+      pending_.push_back(rest->a);
+  }
   if (!c || *c <= 0) return;
   if (outer->op == BinaryOp::div) return learn_digit({outer->a, *c, 0});
   const auto* inner = outer->a.as<Binary>();

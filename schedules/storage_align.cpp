@@ -34,8 +34,6 @@ PrimFunc run(StepContext& ctx) {
                    "` parameter: whoever calls the function fixed its place in memory",
                {}, copy_step(ctx.func(), *param));
   BufferDecl decl = decl_of(ctx.func(), b);
-  for (const Expr& e : decl.shape)
-    if (!as_int(e)) ctx.refuse(1, 0, "the shape of " + b->name + " isn't constant");
   const StrideAlign align{ctx.integer(1), ctx.integer(2), ctx.integer(3)};
   const auto dims = static_cast<int64_t>(decl.layout ? decl.layout->exprs.size() : decl.shape.size());
   if (align.dim < 0 || align.dim >= dims - 1)
@@ -58,19 +56,19 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive storage_align_row() {
-  return {"storage_align",
-          "",
-          {{ArgKind::buffer, "T"},
-           {ArgKind::integer, "dim"},
-           {ArgKind::integer, "factor"},
-           {ArgKind::integer, "offset"}},
-          {},
-          "Pads the stride of a dimension of a temporary in memory, so that stride % factor == offset.",
-          {"the buffer is a temporary of constant shape",
-           "the dimension is one of its dimensions in memory, and not the innermost",
-           "factor is at least 1 and at most 2^20, and offset at least 0 and below factor"},
-          {examples::kChain, "storage_align T 0 32 8"},
-          run};
+  return {
+      "storage_align",
+      "",
+      {{ArgKind::buffer, "T"},
+       {ArgKind::integer, "dim"},
+       {ArgKind::integer, "factor"},
+       {ArgKind::integer, "offset"}},
+      {},
+      "Pads the stride of a dimension of a temporary in memory, so that stride % factor == offset.",
+      {"the buffer is a temporary", "the dimension is one of its dimensions in memory, and not the innermost",
+       "factor is at least 1 and at most 2^20, and offset at least 0 and below factor"},
+      {examples::kChain, "storage_align T 0 32 8"},
+      run};
 }
 
 }  // namespace nestor::schedules

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "nestor/error.h"
 #include "nestor/library.h"
 #include "nestor/nest_file.h"
+#include "nestor/print.h"
 
 namespace nestor {
 
@@ -23,8 +25,10 @@ std::vector<Stand> stands_for(const Step& fuse) {
   return {{fuse.args[0] + "." + fuse.results[0], fuse.args[0] + "." + loops.substr(1, end - 1)}};
 }
 
+// What the others do without. The outer one of loops that weren't fused is in parallel alone.
 bool is_hint(const Step& s) {
-  return s.primitive == "storage_align" || s.primitive == "prefetch" || s.primitive == "annotate";
+  return s.primitive == "storage_align" || s.primitive == "prefetch" || s.primitive == "annotate" ||
+         s.primitive == "fuse";
 }
 
 bool is_prime(int64_t n) {
@@ -48,6 +52,15 @@ PrimFunc of_sizes(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typ
   return with_dims(f, sizes);
 }
 
+// Later steps do little with the digits of a loop over a product of open sizes.
+bool fuses_open_loops(const PrimFunc& f, const Step& step) {
+  if (step.primitive != "fuse" || step.args.size() != 2) return false;
+  for (const LoopInfo& l : loops_of(f, step.args[0]))
+    for (const std::string& after : {" " + l.name + " ", " " + l.name + ")"})
+      if (l.extent < 0 && step.args[1].find(after) != std::string::npos) return true;
+  return false;
+}
+
 }  // namespace
 
 bool from_database(const ScheduleChoice& choice) {
@@ -64,6 +77,8 @@ Replay accepted_steps(const PrimFunc& f, const Trace& trace) {
       for (std::string& arg : step.args)
         if (arg == stand.fused) arg = stand.outer;
     try {
+      if (fuses_open_loops(s.func(), step))
+        throw ScheduleError("`" + print(step) + "` would fuse loops over open sizes");
       s.step(step);
     } catch (const ScheduleError& e) {
       out.trace.given_up.push_back(e.diagnostic().message);

@@ -16,7 +16,8 @@ bool is_var(const Expr& e, const Var& v) {
   return ref && ref->var == v;
 }
 
-// Whether all blocks go over the samples, and touch of tensors with samples only their own.
+// Whether all blocks go over the samples, touch of tensors with samples only their own, and use the number of
+// a sample for nothing else.
 class SamplesApart : public Walker {
  public:
   SamplesApart(const PrimFunc& f, const Var& samples) : samples_(samples) {
@@ -30,7 +31,7 @@ class SamplesApart : public Walker {
     }
     stmt(f.body);
   }
-  bool yes() const { return apart_ && used_ == as_index_; }
+  bool yes() const { return apart_; }
   bool is_sampled(const Buffer& b) const { return sampled_.count(b) > 0; }
 
  private:
@@ -38,35 +39,44 @@ class SamplesApart : public Walker {
     if (const auto* block = s.as<Block>()) {
       own_ = nullptr;
       for (const IterVar& i : block->iters) {
-        if (!uses_var(i.extent, samples_)) continue;
+        if (!uses_var(i.extent, samples_)) {
+          for (const Var& loop : loops_) apart_ = apart_ && !uses_var(i.binding, loop);
+          continue;
+        }
         apart_ = apart_ && !own_ && is_var(i.extent, samples_) && i.kind == IterKind::spatial &&
                  i.binding.as<VarRef>();
         own_ = i.var;
       }
     }
-    if (const auto* store = s.as<Store>()) access(store->buffer, store->indices);
-    if (const auto* update = s.as<Update>()) access(update->buffer, update->indices);
-    if (const auto* loop = s.as<For>())
-      apart_ = apart_ && (!uses_var(loop->extent, samples_) || is_var(loop->extent, samples_));
-    children(s);
+    if (const auto* loop = s.as<For>(); loop && uses_var(loop->extent, samples_)) {
+      apart_ = apart_ && is_var(loop->extent, samples_);
+      loops_.push_back(loop->var);
+    }
+    if (const auto* store = s.as<Store>()) {
+      access(store->buffer, store->indices);
+      expr(store->value);
+    } else if (const auto* update = s.as<Update>()) {
+      access(update->buffer, update->indices);
+      expr(update->value);
+    } else {
+      children(s);
+    }
   }
   void expr(const Expr& e) override {
-    if (const auto* load = e.as<Load>()) access(load->buffer, load->indices);
-    if (own_ && is_var(e, own_)) ++used_;
+    if (const auto* load = e.as<Load>()) return access(load->buffer, load->indices);
+    if (own_ && is_var(e, own_)) apart_ = false;
     children(e);
   }
   void access(const Buffer& b, const std::vector<Expr>& indices) {
-    for (size_t d = 0; d < indices.size(); ++d) {
-      const bool sample = d == 0 && sampled_.count(b);
-      as_index_ += sample;
-      apart_ = apart_ && (sample ? own_ && is_var(indices[0], own_) : !own_ || !uses_var(indices[d], own_));
-    }
+    const bool sample = !indices.empty() && sampled_.count(b);
+    if (sample) apart_ = apart_ && own_ && is_var(indices[0], own_);
+    for (size_t d = sample ? 1 : 0; d < indices.size(); ++d) expr(indices[d]);
   }
 
   const Var samples_;
   std::unordered_set<Buffer> sampled_;
+  std::vector<Var> loops_;  // over samples
   Var own_;
-  int64_t used_ = 0, as_index_ = 0;  // a sample's number: all uses, and those that say whose element it is
   bool apart_ = true;
 };
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "nestor/error.h"
+#include "nestor/print.h"
 #include "nestor/simplify.h"
 #include "nestor/tensor.h"
 #include "nestor/walk.h"
@@ -57,17 +58,19 @@ Range range_of_layout(const Expr& e, const std::unordered_map<Var, Range>& vars,
   throw UserError("the layout of " + name + " uses `" + symbol(b->op) + "`; it may use + - * / %");
 }
 
-// Of sums, multiples and quotients by positive numbers: where all variables are highest.
-Expr highest_of(const Expr& e, const VarMap& last, const std::string& name) {
+// Of sums, multiples and quotients by positive numbers: where all variables are highest. It is what
+// range_of_layout finds for numbers. Null: `e` has other operators.
+Expr highest_of(const Expr& e, const VarMap& last) {
   const auto* b = e.as<Binary>();
   const auto factor = b ? as_int(b->b) : std::nullopt;
   if (!b) return substitute(e, last);
-  if (b->op == BinaryOp::add) return highest_of(b->a, last, name) + highest_of(b->b, last, name);
-  if (b->op == BinaryOp::div && factor && *factor > 0) return highest_of(b->a, last, name) / *factor;
-  if (b->op == BinaryOp::mul && factor && *factor > 0) return highest_of(b->a, last, name) * *factor;
   if (b->op == BinaryOp::mod && factor && *factor > 0) return *factor - 1;
-  throw UserError("the layout of " + name + " uses `" + symbol(b->op) +
-                  "` of a symbolic size; it may use + * / % by positive numbers");
+  const Expr x = highest_of(b->a, last);
+  if (!x) return {};
+  if (b->op == BinaryOp::div && factor && *factor > 0) return x / *factor;
+  if (b->op == BinaryOp::mul && factor && *factor > 0) return x * *factor;
+  const Expr y = b->op == BinaryOp::add ? highest_of(b->b, last) : Expr();
+  return y ? x + y : Expr();
 }
 
 }  // namespace
@@ -122,12 +125,12 @@ std::vector<Expr> physical_extents(const BufferDecl& decl) {
   }
   constexpr int64_t kLargest = int64_t{1} << 40;  // of a dimension that no symbolic size makes larger
   for (const Expr& e : map.exprs) {
+    const Expr highest = highest_of(e, last);
     const Interval r = range_of(simplify(e, facts), facts);
-    if (r.hi < kLargest) {
-      out.emplace_back(r.hi + 1);
-      continue;
-    }
-    out.push_back(simplify(highest_of(e, last, decl.buffer->name) + 1, facts));
+    if (!highest && r.hi >= kLargest)
+      throw UserError("the layout of " + decl.buffer->name + ", " + print(e) +
+                      ", may only use + * / % by positive numbers of a symbolic size");
+    out.push_back(highest ? simplify(highest + 1, facts) : Expr(r.hi + 1));
   }
   return out;
 }

@@ -46,22 +46,30 @@ Interval Simplifier::range(const Expr& e) {
       return is_atom(sum, e) ? range(b->a) * range(b->b) : bound(sum);
     }
     case BinaryOp::div: {
-      const Interval x = range(b->a), y = range(b->b);
-      if (y.lo <= 0) return {};
-      const int64_t lo = x.lo <= Interval::kMin ? Interval::kMin : floor_div(x.lo, x.lo < 0 ? y.lo : y.hi);
-      const int64_t hi = x.hi >= Interval::kMax ? Interval::kMax : floor_div(x.hi, x.hi < 0 ? y.hi : y.lo);
+      const Interval x = range(b->a);
+      const auto y = range_of_divisor(b->b);
+      if (!y) return {};
+      const int64_t lo = x.lo <= Interval::kMin ? Interval::kMin : floor_div(x.lo, x.lo < 0 ? y->lo : y->hi);
+      const int64_t hi = x.hi >= Interval::kMax ? Interval::kMax : floor_div(x.hi, x.hi < 0 ? y->hi : y->lo);
       return {lo, hi};
     }
     case BinaryOp::mod: {
-      const Interval y = range(b->b);
-      if (y.lo <= 0) return {};
+      const auto y = range_of_divisor(b->b);
+      if (!y) return {};
       const Interval x = range(b->a);
-      const int64_t top = y.hi >= Interval::kMax ? Interval::kMax : y.hi - 1;
+      const int64_t top = y->hi >= Interval::kMax ? Interval::kMax : y->hi - 1;
       return x.lo >= 0 ? Interval{0, std::min(x.hi, top)} : Interval{0, top};
     }
     default:
       return of_type;
   }
+}
+
+// Nobody divides by 0: an open size that is a divisor is at least 1.
+std::optional<Interval> Simplifier::range_of_divisor(const Expr& e) {
+  const Interval r = range(e);
+  if (r.lo < 0 || r.hi <= 0) return std::nullopt;
+  return Interval{std::max<int64_t>(r.lo, 1), r.hi};
 }
 
 Interval Simplifier::bound(const Linear& l) {

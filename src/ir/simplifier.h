@@ -50,6 +50,8 @@ class Simplifier {
   // simplify_divmod.cpp
   Linear divide(const Linear& l, int64_t c);
   Linear modulo(const Linear& l, int64_t c);
+  std::optional<Interval> range_of_divisor(const Expr& e);
+  bool is_below(const Linear& d);
   Linear divmod_symbolic(BinaryOp op, const Linear& a, const Linear& b);
   void recombine(Linear& l);
   bool recombine_once(Linear& l);

@@ -155,7 +155,7 @@ Linear Simplifier::divmod_symbolic(BinaryOp op, const Linear& a, const Linear& b
   }
   Linear below = rest;
   below.add(b, -1);
-  if (bound(b).lo > 0 && bound(rest).lo >= 0 && bound(below).hi < 0)
+  if (range_of_divisor(n) && bound(rest).lo >= 0 && (bound(below).hi < 0 || is_below(below)))
     return op == BinaryOp::div ? quotient : rest;
   return Linear::of_atom(make::binary(op, to_expr(a), n));
 }
@@ -183,6 +183,25 @@ bool Simplifier::recombine_once(Linear& l) {
       l.add(quotient, -k * m->c);
       l.add(remainder, -k);
       l.add(whole, k);
+      return true;
+    }
+  }
+  for (const Term& t : l.terms) {
+    // (x / n) * n + x % n is x, whatever n.
+    const auto* m = t.atom.as<Binary>();
+    if (!m || m->op != BinaryOp::mod || as_int(m->b)) continue;
+    const Expr whole = make::binary(BinaryOp::div, m->a, m->b);
+    for (const Term& other : l.terms) {
+      const auto* p = other.atom.as<Binary>();
+      if (!p || p->op != BinaryOp::mul || other.coefficient != t.coefficient) continue;
+      if (!(same_expr(p->a, whole) && same_expr(p->b, m->b)) &&
+          !(same_expr(p->b, whole) && same_expr(p->a, m->b)))
+        continue;
+      const int64_t k = t.coefficient;
+      const Expr remainder = t.atom, multiple = other.atom, x = m->a;
+      l.add(remainder, -k);
+      l.add(multiple, -k);
+      l.add(parts(x), k);
       return true;
     }
   }

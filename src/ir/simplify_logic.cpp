@@ -32,11 +32,34 @@ void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& out) {
 
 }  // namespace
 
+// d < 0 of digits of an open size: x % n is at most n - 1, and x / n < k where x < k * n.
+bool Simplifier::is_below(const Linear& d) {
+  for (const Term& t : d.terms) {
+    const auto* b = t.atom.as<Binary>();
+    if (!b || (b->op != BinaryOp::mod && b->op != BinaryOp::div) || t.coefficient != 1 || as_int(b->b))
+      continue;
+    if (!range_of_divisor(b->b)) continue;
+    Linear rest = d;
+    rest.add(t.atom, -1);
+    if (b->op == BinaryOp::mod) {
+      rest.add(parts(b->b), 1);
+      rest.constant -= 1;
+    } else {
+      rest.scale(-1);
+      rest = product(rest, parts(b->b));
+      rest.scale(-1);
+      rest.add(parts(b->a), 1);
+    }
+    if (bound(rest).hi < 0) return true;
+  }
+  return false;
+}
+
 std::optional<bool> Simplifier::decide(BinaryOp op, const Linear& d) {
   const Interval r = bound(d);
   switch (op) {
     case BinaryOp::lt:
-      if (r.hi < 0) return true;
+      if (r.hi < 0 || is_below(d)) return true;
       if (r.lo >= 0) return false;
       break;
     case BinaryOp::le:

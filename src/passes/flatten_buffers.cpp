@@ -1,6 +1,7 @@
 // Applies layouts and makes every buffer one-dimensional: an index becomes the element's place in memory.
 #include "nestor/error.h"
 #include "nestor/layout.h"
+#include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 
@@ -15,10 +16,7 @@ std::vector<Expr> strides_of(const BufferDecl& decl, const std::vector<Expr>& ex
   for (size_t d = extents.size(); d-- > 0;) {
     for (const StrideAlign& a : decl.align) {
       if (a.dim != static_cast<int64_t>(d)) continue;
-      const auto stride = as_int(next);
-      if (!stride)
-        throw UserError("buffer " + decl.buffer->name + " has aligned strides, but its size is not constant");
-      next = *stride + (a.offset - *stride % a.factor + a.factor) % a.factor;
+      next = simplify(next + (Expr(a.offset + a.factor) - next % a.factor) % a.factor);
     }
     strides[d] = next;
     next = next * extents[d];

@@ -277,8 +277,8 @@ class Partitioner : public ScopedRewriter {
     }
     add(full, parts.first, end);
     if (parts.full) {
-      const Expr from = simplify(max(end, Expr(parts.first)), facts());  // `end` may be below 0
-      add(behind(v, loop.body, parts), from, loop.extent);
+      // The full part may end before it begins, even below 0.
+      add(behind(v, loop.body, parts), simplify(max(end, Expr(parts.first)), facts()), loop.extent);
     }
     return make::seq(std::move(out));
   }

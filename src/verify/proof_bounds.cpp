@@ -30,7 +30,7 @@ class Bounds {
       if (!indices[d]) continue;  // depends on data: the same as before, or the outputs would differ
       const Lin size = m_.shape(b, d);
       for (const Lin& outside : {*indices[d] * -1 - 1, *indices[d] - size}) {
-        const Set where = points & Set::where(m_.home(), {}, {outside});
+        const Set where = points & Set::where(m_.home(), {}, {outside}) & m_.definitions_of(size);
         if (where.empty()) continue;
         const std::string instance = s.block ? "block " + s.name : "a statement";
         Failure f{exact ? Verdict::wrong : Verdict::unproved,
@@ -38,8 +38,8 @@ class Bounds {
                   "",
                   {at}};
         if (const auto p = (where & s.domain).first(s.loop_vars(s.loops.size())))
-          f.witness = instance_at(s, *p) + verb + element_at(b, indices, *p) + ", and " + b->name + " is " +
-                      shape_of(b, *p);
+          f.witness = sizes_at(m_, *p) + instance_at(s, *p) + verb + element_at(b, indices, *p) + ", and " +
+                      b->name + " is " + shape_of(b, *p);
         throw f;
       }
     }

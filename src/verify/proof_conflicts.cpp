@@ -113,8 +113,9 @@ class Conflicts {
       for (size_t i = shared_; i < s->loops.size(); ++i) order.push_back(home_.copy(s->loops[i]->var, n));
     if (const auto p = whole.first(order)) {
       Renaming nx = names(x, 1);
-      f.witness = instance_at(sx, *p, 1, shared_) + (sx.op ? " updates " : " writes ") +
-                  element_at(sx.buffer, indices_of(x), *p, nx) + ", " + instance_at(sy, *p, 2, shared_) +
+      f.witness = sizes_at(*sx.model, *p) + instance_at(sx, *p, 1, shared_) +
+                  (sx.op ? " updates " : " writes ") + element_at(sx.buffer, indices_of(x), *p, nx) + ", " +
+                  instance_at(sy, *p, 2, shared_) +
                   (y.read  ? " reads it"
                    : sy.op ? " updates it"
                            : " writes it");

@@ -47,7 +47,7 @@ void Matcher::differ(const Term& b, const Term& a, const Set& where, Verdict ver
   if (!equal.empty() && (where & Set::where(home_, equal, {})).empty()) verdict = Verdict::unproved;
   Failure f{verdict, why, ""};
   if (const auto p = where.first(b.at.vars())) {
-    f.witness = "before, " + in_words(b, *p) + "; after, " + in_words(a, *p);
+    f.witness = sizes_at(b.at.model(), *p) + "before, " + in_words(b, *p) + "; after, " + in_words(a, *p);
     const std::string more = verdict == Verdict::unproved ? other_value(b, a, *p) : "";
     if (!more.empty()) f.verdict = Verdict::wrong;
     f.witness += more;

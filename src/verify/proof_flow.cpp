@@ -225,14 +225,14 @@ void Flow::Tracer::nothing_written() {
     std::vector<V> order = r_.loop_vars(r_.loops.size());
     append(order, order_of(*w, 1, 0));
     if (const auto q = late.first(order)) {
-      f.witness = reading(*q) + " before " + instance_at(*w, *q, 1) + " writes it";
+      f.witness = sizes_at(m_, *q) + reading(*q) + " before " + instance_at(*w, *q, 1) + " writes it";
       trouble(*pending_, f, true);
       return;
     }
   }
   if (const auto q = here.first(r_.loop_vars(r_.loops.size())))
-    f.witness = output ? "nothing writes " + element_at(read_.buffer, read_.indices, *q)
-                       : reading(*q) + ", which nothing writes";
+    f.witness = sizes_at(m_, *q) + (output ? "nothing writes " + element_at(read_.buffer, read_.indices, *q)
+                                           : reading(*q) + ", which nothing writes");
   trouble(*pending_, f, true);
 }
 
@@ -254,6 +254,7 @@ const Statement& Flow::final_reader(const Buffer& out) {
   Read r;
   std::vector<Lin> bounds;
   std::vector<Expr> indices;
+  Set defined = m_.dims_domain();
   for (size_t d = 0; d < m_.decl(out).shape.size(); ++d) {
     const Var var = make_var("i" + std::to_string(d));
     const V v = m_.home().make(var->name);
@@ -263,9 +264,11 @@ const Statement& Flow::final_reader(const Buffer& out) {
     r.indices.push_back(Lin::of(v));
     r.points.push_back(Lin::of(v));
     bounds.push_back(Lin::of(v));
-    bounds.push_back(m_.shape(out, d) - Lin::of(v) - 1);
+    const Lin size = m_.shape(out, d);
+    bounds.push_back(size - Lin::of(v) - 1);
+    defined = defined & m_.definitions_of(size);
   }
-  s.domain = Set::where(m_.home(), {}, bounds);
+  s.domain = Set::where(m_.home(), {}, bounds) & defined;
   s.value = make::load(out, indices);
   r.expr = s.value.get();
   r.buffer = out;

@@ -52,7 +52,8 @@ void check(const Model& m, const BufferDecl& d) {
     for (const Copy* c : {&x, &y})
       for (const Lin& l : c->at) order.push_back(l.terms[0].first);
     Failure f{Verdict::wrong, "the layout of " + d.buffer->name + " gives two elements one place", ""};
-    if (const auto p = both.first(order)) f.witness = text_of(x, *p) + " and " + text_of(y, *p);
+    if (const auto p = both.first(order))
+      f.witness = sizes_at(m, *p) + text_of(x, *p) + " and " + text_of(y, *p);
     throw f;
   }
 }

@@ -245,7 +245,7 @@ class ModelBuilder {
       bounds.push_back(r.points[d]);
       bounds.push_back(m_.shape(r.buffer, d) - r.points[d] - 1);
     }
-    return Set::where(m_.home_, {}, bounds);
+    return m_.define(Set::where(m_.home_, {}, bounds));
   }
 
   // The loads in e; those of loads' indices first.
@@ -309,7 +309,7 @@ Model::Model(Sets& home, const PrimFunc& f, std::map<std::string, V>& dims)
     if (added) it->second = home.make(d->name);
     dims_env_[d] = Lin::of(it->second);
     dim_vars_.push_back(it->second);
-    dims_domain_ = dims_domain_ & Set::where(home, {}, {Lin::of(it->second)});
+    dims_domain_ = dims_domain_ & Set::where(home, {}, {Lin::of(it->second) - Lin(1)});
   }
   decls_ = declarations(f);
   ModelBuilder(*this).run();

@@ -89,6 +89,7 @@ class Model {
   Lin shape(const Buffer& b, size_t dim) const;
   const std::vector<V>& dim_vars() const { return dim_vars_; }  // of symbolic dimensions
   bool is_dim(V v) const;
+  const Set& dims_domain() const { return dims_domain_; }  // each is at least 1
   // What defines the quotients in l.
   Set definitions_of(const Lin& l) const;
 

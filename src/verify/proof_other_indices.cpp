@@ -15,7 +15,7 @@ namespace {
 class OtherIndices : public Walker {
  public:
   explicit OtherIndices(const PrimFunc& f) : decls_(declarations(f)) {
-    for (const Var& d : f.dims) facts_.set(d, {0, Interval::kMax});
+    for (const Var& d : f.dims) facts_.set(d, {1, Interval::kMax});
   }
 
   void expr(const Expr& e) override {

@@ -352,8 +352,8 @@ class Reductions {
     append(order, f.instance);
     if (const auto p = rest.first(order)) {
       const Statement& s = *f.term.at.statement;
-      failure.witness = "the term of block " + s.name + " at " + iterators_at(s, *p, f.term.at.copy) + " " +
-                        (doubtful_ ? "found no partner" : what);
+      failure.witness = sizes_at(*s.model, *p) + "the term of block " + s.name + " at " +
+                        iterators_at(s, *p, f.term.at.copy) + " " + (doubtful_ ? "found no partner" : what);
     }
     throw failure;
   }

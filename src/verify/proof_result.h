@@ -21,6 +21,8 @@ Renaming copy_of(const Statement& s, const Set& set, int n, size_t shared);
 std::string loops_at(const Statement& s, const Point& p, int n = 0, size_t shared = 0);
 // "block T at i=3,k=0"
 std::string instance_at(const Statement& s, const Point& p, int n = 0, size_t shared = 0);
+// "with N=5, M=1: ", the values of symbolic dimensions; "" where there are none.
+std::string sizes_at(const Model& m, const Point& p);
 // "T[3,0]", the element of these indices; `_` for one that depends on data.
 std::string element_at(const Buffer& b, const std::vector<std::optional<Lin>>& indices, const Point& p,
                        const Renaming& names = {});

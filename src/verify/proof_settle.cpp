@@ -256,7 +256,7 @@ void Flow::Tracer::complete(const Statement& w, const Set& wanted, const Set& re
   Failure f{Verdict::wrong, r_.name + " reads " + read_.buffer->name + " before all its updates are done",
             ""};
   if (const auto p = here.first(order))
-    f.witness = reading(*p) + " before " + instance_at(w, *p, 1) + " updates it";
+    f.witness = sizes_at(m_, *p) + reading(*p) + " before " + instance_at(w, *p, 1) + " updates it";
   trouble(missed, f);
 }
 

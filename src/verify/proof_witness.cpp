@@ -39,6 +39,12 @@ std::string instance_at(const Statement& s, const Point& p, int n, size_t shared
   return (s.block ? "block " + s.name : s.name) + (at.empty() ? "" : " at " + at);
 }
 
+std::string sizes_at(const Model& m, const Point& p) {
+  std::string out;
+  for (const V v : m.dim_vars()) out += (out.empty() ? "with " : ", ") + assignment(m.home().name(v), v, p);
+  return out.empty() ? out : out + ": ";
+}
+
 std::string element_at(const Buffer& b, const std::vector<std::optional<Lin>>& indices, const Point& p,
                        const Renaming& names) {
   std::string out = b->name;

@@ -74,6 +74,28 @@ TEST_CASE("what is too large to interpret is said to be so") {
   CHECK(large.interpreted.find("not interpreted: ") == 0);
 }
 
+TEST_CASE("what is proved for some sizes only is said to be so") {
+  const char* const flat =
+      "func f[N, M](in X: f32[N,M], out Y: f32[N,M]) {\n  for i in N, j in M {\n"
+      "    block Y(vi: S N = i, vj: S M = j) {\n      Y[vi,vj] = X[vi,vj] * 2.0f32\n    }\n  }\n}\n";
+  const auto fused = [](const std::string& rows) {
+    return parse_func(
+        "func f[N, M](in X: f32[N,M], out Y: f32[N,M]) {\n  for i in N*M {\n    block Y(vi: S N = i/" + rows +
+        ", vj: S M = i%" + rows + ") {\n      Y[vi,vj] = X[vi,vj] * 2.0f32\n    }\n  }\n}\n");
+  };
+  const ScheduleReview right = review_schedule(parse_func(flat), fused("M"));
+  INFO(describe(right));
+  CHECK(right.is_right());
+  CHECK_FALSE(right.proof.ok());
+  CHECK(describe(right).find("right at the sizes tried: N=1, M=1; N=7, M=5;") != std::string::npos);
+  const ScheduleReview wrong = review_schedule(parse_func(flat), fused("N"));
+  INFO(describe(wrong));
+  CHECK(wrong.wrong);
+  CHECK(describe(wrong).find("with N=7, M=5: wrong") != std::string::npos);
+  const ScheduleReview all = review_schedule(parse_func(flat), parse_func(flat));
+  CHECK(all.proof.ok());
+}
+
 TEST_CASE("a review sees each function before it is lowered and can end the compilation") {
   CompileOptions options;
   int seen = 0;

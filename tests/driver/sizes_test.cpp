@@ -146,6 +146,18 @@ TEST_CASE("samples whose number alone is open are computed one by one, with the 
   }
 }
 
+TEST_CASE("rows that differ by their number are no samples") {
+  Compiled c(R"({
+    "name": "triangle", "opset": 17,
+    "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 17]}],
+    "outputs": ["y"],
+    "nodes": [{"op": "Trilu", "inputs": ["x"], "outputs": ["y"]}]
+  })");
+  auto executor = make_executor(c.open());
+  for (const int64_t rows : {1, 5, 40})
+    check_equal(executor->run(input({rows, 17})), c.fixed(input({rows, 17})));
+}
+
 TEST_CASE("sizes out of bounds, or that contradict each other, end a run before it begins") {
   Compiled c(kTwoInputs);
   c.options.build.open["n"] = {2, 10, 4};

@@ -70,7 +70,7 @@ class Worker {
  private:
   void one(int64_t number) {
     report_.line({"case", std::to_string(number)});
-    Draft d = draft_case(o_.seed, number, o_.prefer);
+    Draft d = draft_case(o_, number);
     std::string last;
     d.options.on_try = [&](const std::string& line) { last = line; };
     std::optional<Schedule> s;
@@ -82,7 +82,8 @@ class Worker {
     const std::vector<std::string> steps = lines_of(s->trace());
     report_.line({"done", std::to_string(number), d.function.name, std::to_string(steps.size()),
                   d.ragged ? "1" : "0"});
-    const Subject subject{d.function.func, d.function.tolerance, o_.seed + static_cast<uint64_t>(number)};
+    const Subject subject{d.function.func, d.function.tolerance, o_.seed + static_cast<uint64_t>(number),
+                          d.sizes};
     const Finding v = check_trace(subject, *s);
     if (v.failed()) return say_failure(report_, number, d, v, steps);
     const auto maker = makers_.find(d.road);
@@ -103,7 +104,7 @@ class Worker {
     for (const auto& [number, verdict] : roads_.at(name)->run()) {
       report_.line({"ran", name});
       if (verdict.failed())
-        say_failure(report_, number, draft_case(o_.seed, number), verdict, waiting_.at(number));
+        say_failure(report_, number, draft_case(o_, number), verdict, waiting_.at(number));
     }
   }
 
@@ -166,7 +167,7 @@ struct Running {
 std::vector<std::string> steps_before_death(const CampaignOptions& o, int64_t number) {
   std::vector<std::string> tried, steps;
   const auto work = [&](const Report& report) {
-    Draft d = draft_case(o.seed, number, o.prefer);
+    Draft d = draft_case(o, number);
     TraceCounts counts;
     d.options.on_try = [&](const std::string& line) { report.line({"try", line}); };
     for (const std::string& line :
@@ -262,7 +263,7 @@ class Campaign {
     } else {
       again.skip.insert(r.at);
       all_.failures.push_back(
-          {r.at, draft_case(o_.seed, r.at).road, "crash", death, steps_before_death(o_, r.at)});
+          {r.at, draft_case(o_, r.at).road, "crash", death, steps_before_death(o_, r.at)});
     }
     jobs_.push_front(again);
   }
@@ -284,17 +285,24 @@ class Campaign {
 
 }  // namespace
 
-Draft draft_case(uint64_t seed, int64_t number, const std::vector<std::string>& prefer) {
+Draft draft_case(const CampaignOptions& o, int64_t number) {
   Draft d;
-  d.rng.seed(seed * 1000003 + static_cast<uint64_t>(number));
+  d.rng.seed(o.seed * 1000003 + static_cast<uint64_t>(number));
   const int64_t kinds = fuzz_function_count(), round = number / kinds;
   d.ragged = round % 2 == 0;
-  d.function = make_function(static_cast<int>(number % kinds), draw_sizes(d.ragged, d.rng));
+  const int index = static_cast<int>(number % kinds);
+  const Sizes sizes = draw_sizes(d.ragged, d.rng);
+  const std::string open = o.open ? draw_open(index, d.rng) : "";
+  if (!open.empty()) d.sizes = draw_open_sizes(open, sizes, d.rng);
+  d.function = make_function(index, sizes, open);
   const int64_t part = (number + 3 * round) % 20;
-  d.road = part < 7 ? "cpu" : part < 10 ? "cuda" : part < 13 ? "proof" : "";
+  if (!open.empty())  // kernels of CUDA need all sizes
+    d.road = part < 12 ? "cpu" : part < 18 ? "proof" : "";
+  else
+    d.road = part < 7 ? "cpu" : part < 10 ? "cuda" : part < 13 ? "proof" : "";
   d.options.cpu = d.road != "cuda";
   d.options.gpu = d.road != "cpu";
-  d.options.prefer = prefer;
+  d.options.prefer = o.prefer;
   d.options.wanted = 5 + static_cast<int>(d.rng() % 9);
   return d;
 }

@@ -17,11 +17,10 @@ struct Draft {
   FuzzFunction function;
   std::string road;  // "cpu", "cuda", "proof", or empty: the interpreter alone
   bool ragged = false;
+  OpenSizes sizes = {{}};  // of its symbolic dimensions
   std::mt19937_64 rng;
   TraceOptions options;
 };
-Draft draft_case(uint64_t seed, int64_t number, const std::vector<std::string>& prefer = {});
-
 struct Failure {
   int64_t number = 0;
   std::string road, kind, what;
@@ -35,8 +34,11 @@ struct CampaignOptions {
   int processes = 2;
   int64_t most_failures = 5;        // stops there
   std::vector<std::string> prefer;  // as of TraceOptions
+  bool open = false;                // sizes stay open: symbolic dimensions, run at five sizes each
   bool progress = false;            // a line now and then on stderr
 };
+Draft draft_case(const CampaignOptions& options, int64_t number);
+
 struct CampaignResult {
   int64_t traces = 0, ragged = 0;
   std::vector<int64_t> lengths;  // accepted steps, sorted

@@ -12,17 +12,31 @@ namespace nestor {
 namespace {
 
 // The first step after which the result differs, for the report.
-std::string first_bad_step(const Subject& subject, const Trace& trace, const std::vector<Tensor>& expected) {
+std::string first_bad_step(const Subject& subject, const Trace& trace, const std::vector<Tensor>& expected,
+                           const std::vector<int64_t>& dims) {
   Schedule s(subject.func);
   for (const Step& step : trace.steps) {
     s.step(step);
-    const Agreement a = compare_runs(s.func(), expected, subject.seed, subject.tolerance);
-    if (!a.same) return "after `" + print(step) + "`: " + a.why + "\n" + print(s.func());
+    const Agreement a = compare_runs(at_sizes(s.func(), dims), expected, subject.seed, subject.tolerance);
+    if (!a.same)
+      return "after `" + print(step) + "`" + print_sizes(s.func(), dims) + ": " + a.why + "\n" +
+             print(s.func());
   }
   return "no single step: the last comparison passes now";
 }
 
 }  // namespace
+
+Subject Subject::at(const std::vector<int64_t>& dims) const {
+  return {at_sizes(func, dims), tolerance, seed};
+}
+
+std::string print_sizes(const PrimFunc& f, const std::vector<int64_t>& dims) {
+  std::string out;
+  for (size_t i = 0; i < dims.size(); ++i)
+    out += (i ? ", " : " at ") + f.dims[i]->name + "=" + std::to_string(dims[i]);
+  return out;
+}
 
 Finding check_trace(const Subject& subject, const Schedule& s) {
   try {
@@ -30,9 +44,11 @@ Finding check_trace(const Subject& subject, const Schedule& s) {
   } catch (const Error& e) {
     return {"ill-formed", e.what()};
   }
-  const std::vector<Tensor> expected = run_original(subject.func, subject.seed);
-  if (!compare_runs(s.func(), expected, subject.seed, subject.tolerance).same)
-    return {"result", first_bad_step(subject, s.trace(), expected)};
+  for (const std::vector<int64_t>& dims : subject.sizes) {
+    const std::vector<Tensor> expected = run_original(at_sizes(subject.func, dims), subject.seed);
+    if (!compare_runs(at_sizes(s.func(), dims), expected, subject.seed, subject.tolerance).same)
+      return {"result", first_bad_step(subject, s.trace(), expected, dims)};
+  }
   if (!structural_equal(apply(subject.func, parse_trace(print(s.trace()))), s.func(), true))
     return {"replay", "the printed trace replays to another function"};
   return {};

@@ -21,8 +21,14 @@ struct Finding {
 struct Subject {
   PrimFunc func;  // unscheduled
   double tolerance = 0;
-  uint64_t seed = 1;  // of the inputs
+  uint64_t seed = 1;                               // of the inputs
+  std::vector<std::vector<int64_t>> sizes = {{}};  // of its symbolic dimensions, each to be tried
+
+  // Every symbolic dimension given.
+  Subject at(const std::vector<int64_t>& dims) const;
 };
+
+std::string print_sizes(const PrimFunc& f, const std::vector<int64_t>& dims);  // " at sM=3, sN=1"; ""
 
 Finding check_trace(const Subject& subject, const Schedule& s);
 

@@ -4,8 +4,16 @@
 #include <random>
 
 #include "nestor/error.h"
+#include "nestor/nest_file.h"
 
 namespace nestor {
+
+PrimFunc at_sizes(const PrimFunc& f, const std::vector<int64_t>& dims) {
+  NESTOR_CHECK(f.dims.size() == dims.size()) << f.name << " has " << f.dims.size() << " dimensions";
+  VarMap values;
+  for (size_t i = 0; i < dims.size(); ++i) values[f.dims[i]] = Expr(dims[i]);
+  return with_dims(f, values);
+}
 
 std::vector<Tensor> exact_args(const PrimFunc& f, uint64_t seed) {
   std::mt19937_64 rng(seed);

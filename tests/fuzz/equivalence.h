@@ -9,6 +9,9 @@
 
 namespace nestor {
 
+// The function with numbers for its symbolic dimensions; itself where it has none.
+PrimFunc at_sizes(const PrimFunc& f, const std::vector<int64_t>& dims);
+
 // Arguments with integers in [-4, 4] in float tensors and in [0, 3] in integer ones, which may be indices.
 std::vector<Tensor> exact_args(const PrimFunc& f, uint64_t seed);
 // The same with real numbers in the float tensors: every rounding shows.

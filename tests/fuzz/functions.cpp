@@ -43,6 +43,16 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
 }
 
+// What the letters of the texts stand for.
+struct Letters {
+  Sizes sizes;
+  std::string open;
+};
+
+std::string dim_name(char letter) {
+  return std::string("s") + letter;
+}
+
 int64_t size_of(const std::string& text, const Sizes& sizes) {  // "H", "2*$H+1", "3"
   int64_t total = 0;
   for (const std::string& term : split(text, '+')) {
@@ -54,9 +64,20 @@ int64_t size_of(const std::string& text, const Sizes& sizes) {  // "H", "2*$H+1"
   return total;
 }
 
+// The same as text, with the names of dimensions for letters that are open.
+std::string extent_of(const std::string& text, const Letters& l) {
+  std::string out;
+  for (const char c : text)
+    if (l.open.find(c) != std::string::npos)
+      out += dim_name(c);
+    else if (c != '$')
+      out += l.sizes.count(c) ? std::to_string(l.sizes.at(c)) : std::string(1, c);
+  return text.find_first_of(l.open) == std::string::npos ? std::to_string(size_of(text, l.sizes)) : out;
+}
+
 // Replaces each sum of products that has a $ in it, such as $A, 2*$A+1, by its value; `vx*2+$A` keeps its
 // terms.
-std::string fill(const std::string& s, const Sizes& sizes) {
+std::string fill(const std::string& s, const Letters& letters) {
   std::string out;
   for (size_t i = 0; i < s.size();) {
     if (s[i] != '$' && !is_word(s[i])) {
@@ -81,13 +102,13 @@ std::string fill(const std::string& s, const Sizes& sizes) {
       while (s[i] != '$' && end < s.size() && is_digit(s[end])) ++end;
       token = s.substr(i, end - i);
     }
-    out += std::to_string(size_of(token, sizes));
+    out += extent_of(token, letters);
     i = end;
   }
   return out;
 }
 
-std::string block_text(const std::string& line, const Sizes& sizes) {
+std::string block_text(const std::string& line, const Letters& letters) {
   const size_t colon = line.find(':'), second = line.find(" : ");
   NESTOR_CHECK(second != std::string::npos) << line;
   const std::string name = line.substr(0, colon);
@@ -99,13 +120,13 @@ std::string block_text(const std::string& line, const Sizes& sizes) {
   for (const std::string& axis : split(axes, ',')) {
     const std::vector<std::string> words = split(axis, ' ');
     const size_t bound = words[2].find('=');
-    const std::string extent = std::to_string(size_of(words[2].substr(0, bound), sizes));
+    const std::string extent = extent_of(words[2].substr(0, bound), letters);
     if (bound == std::string::npos) loops += (loops.empty() ? "" : ", ") + words[1] + " in " + extent;
     if (words[0] != "L")
       iters += (iters.empty() ? "v" : ", v") + words[1] + ": " + words[0] + " " + extent + " = " +
-               (bound == std::string::npos ? words[1] : fill(words[2].substr(bound + 1), sizes));
+               (bound == std::string::npos ? words[1] : fill(words[2].substr(bound + 1), letters));
   }
-  std::string body = fill(line.substr(second + 3), sizes);
+  std::string body = fill(line.substr(second + 3), letters);
   if (const size_t close = body.find("} "); close != std::string::npos) body.insert(close + 1, "\n");
   return "  for " + loops + " {\n    block " + name + "(" + iters + ") " + where + " {\n      " + body +
          "\n    }\n  }\n";
@@ -131,22 +152,52 @@ Sizes draw_sizes(bool ragged, std::mt19937_64& rng) {
   return sizes;
 }
 
-FuzzFunction make_function(int index, const Sizes& sizes) {
+std::string draw_open(int index, std::mt19937_64& rng) {
+  const std::string text = function_texts().at(static_cast<size_t>(index)).text;
+  std::string all, some;
+  for (const char c : {'C', 'H', 'K', 'M', 'N', 'O'})
+    if (text.find(std::string("$") + c) != std::string::npos) all += c;
+  for (const char c : all)
+    if (rng() % 3) some += c;
+  return some.empty() ? all : some;
+}
+
+OpenSizes draw_open_sizes(const std::string& open, const Sizes& given, std::mt19937_64& rng) {
+  OpenSizes out(2);
+  for (const char c : open) {
+    out[0].push_back(1);
+    out[1].push_back(given.at(c));
+  }
+  while (out.size() < 5) {
+    const Sizes odd = draw_sizes(true, rng), even = draw_sizes(false, rng);
+    out.emplace_back();
+    for (const char c : open) out.back().push_back(rng() % 5 == 0 ? 17 : (rng() % 2 ? odd : even).at(c));
+    if (std::string("CHO").find(open[0]) != std::string::npos)
+      for (int64_t& n : out.back()) n = std::min<int64_t>(n, 6);
+  }
+  return out;
+}
+
+FuzzFunction make_function(int index, const Sizes& sizes, const std::string& open) {
+  const Letters letters{sizes, open};
+  std::string dims;
+  for (const char c : open) dims += (dims.empty() ? "[" : ", ") + dim_name(c);
+  if (!open.empty()) dims += "]";
   const FunctionText& t = function_texts().at(static_cast<size_t>(index));
   std::string text;
   for (const std::string& line : split(t.text, '\n')) {
     if (line.empty()) continue;
     if (text.empty())
-      text = "func " + std::string(t.name) + "(" + fill(line, sizes) + ") {\n";
+      text = "func " + std::string(t.name) + dims + "(" + fill(line, letters) + ") {\n";
     else if (line.starts_with("alloc "))
       for (const std::string& temp : split(line.substr(6), ';'))
-        text += "  alloc " + fill(temp, sizes) + "\n";
+        text += "  alloc " + fill(temp, letters) + "\n";
     else if (line.starts_with("raw "))
-      text += fill(line.substr(4), sizes) + "\n";
+      text += fill(line.substr(4), letters) + "\n";
     else
-      text += block_text(line, sizes);
+      text += block_text(line, letters);
   }
-  return {index, t.name, t.tolerance, sizes, parse_func(text + "}\n", t.name)};
+  return {index, t.name, t.tolerance, sizes, open, parse_func(text + "}\n", t.name)};
 }
 
 }  // namespace nestor

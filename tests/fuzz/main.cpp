@@ -26,7 +26,7 @@ std::vector<std::string> weaknesses(const CampaignOptions& o, const CampaignResu
   std::vector<std::string> out;
   if (r.traces < o.traces)
     out.push_back("only " + std::to_string(r.traces) + " of " + std::to_string(o.traces) + " traces");
-  if (r.traces < 2000 || !o.prefer.empty()) return out;
+  if (r.traces < 2000 || !o.prefer.empty() || o.open) return out;
   if (r.lengths[r.lengths.size() / 2] < 8) out.push_back("the median trace has fewer than 8 steps");
   if (2 * r.ragged < r.traces) out.push_back("fewer than half of the functions have ragged sizes");
   for (const schedules::Primitive& p : schedules::primitives()) {
@@ -50,7 +50,7 @@ void report(const Failure& failure, const Arguments& a, const Roads& roads) {
   std::cout << "\nFAILED " << failure.kind << ": case " << failure.number << " of --seed " << a.campaign.seed
             << "\n"
             << std::flush;
-  const Shrunk s = shrink(failure, a.campaign.seed, roads, a.shrink_seconds);
+  const Shrunk s = shrink(failure, a.campaign, roads, a.shrink_seconds);
   const PrimFunc f = s.small.func();
   const auto files = write_case(s.small, s.verdict, a.out, "fail" + std::to_string(failure.number));
   std::cout << "shrunk to " << s.small.steps.size() << " steps over " << block_names(f).size() << " blocks ("
@@ -91,6 +91,8 @@ int main(int argc, char** argv) {
   app.add_option("--prefer", a.campaign.prefer, "primitives that every other step is proposed of")
       ->delimiter(',');
   app.add_option("--shrink-seconds", a.shrink_seconds, "for one failure");
+  app.add_flag("--open", a.campaign.open,
+               "functions whose sizes stay open, each run at five sizes; on no CUDA, which needs all sizes");
   app.add_option("--out", a.out, "where failures are written");
   app.add_option("--replay", a.replay, "a .sched file that was written for a failure, its .nest beside it");
   CLI11_PARSE(app, argc, argv);

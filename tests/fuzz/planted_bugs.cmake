@@ -26,7 +26,7 @@ function(planted_bug name source old new)
 endfunction()
 
 planted_bug(split_loses_its_guard split "add.blocks.push_back(p.stmt)" "(void)p")
-planted_bug(fuse_swaps_its_digits fuse "i == 0 ? quotient : quotient % Expr(size)" "i == 0 ? Expr(fused) % Expr(size) : quotient % Expr(size)")
+planted_bug(fuse_swaps_its_digits fuse "i == 0 ? quotient : quotient % size" "i == 0 ? Expr(fused) % size : quotient % size")
 planted_bug(compute_at_sees_one_read compute_at "unite(*out[d], *region[d])" "out[d]")
 planted_bug(compute_at_takes_any_read_for_in_step compute_at "step.terms[0].coefficient == 1 && step.constant == 0" "true" compute_at tile split)
 planted_bug(reverse_inline_keeps_the_producers_domain reverse_compute_inline "i.extent = to.iters[u].extent;" "")

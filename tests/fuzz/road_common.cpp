@@ -55,6 +55,11 @@ std::string beyond_rounding(const Lowered& l, const std::vector<Tensor>& got) {
 
 }  // namespace
 
+Lowered Lowered::at(const std::vector<int64_t>& dims) const {
+  return {subject.at(dims), at_sizes(scheduled, dims), at_sizes(lowered, dims), at_sizes(meant, dims),
+          number};
+}
+
 std::vector<Tensor> Lowered::args() const {
   std::vector<Tensor> out;
   const std::vector<Tensor> logical = real_args(subject.func, subject.seed);

@@ -13,7 +13,8 @@ struct Lowered {
   PrimFunc scheduled, lowered;
   PrimFunc meant;  // lowered, but machine instructions are what their blocks say: the interpreter runs it
   int64_t number = 0;
-  std::vector<Tensor> args() const;  // flat and packed, fresh ones at each call
+  Lowered at(const std::vector<int64_t>& dims) const;  // every symbolic dimension given
+  std::vector<Tensor> args() const;                    // flat and packed, fresh ones at each call
 };
 
 // Lowers, checking after every pass. The lowered function is called `name`.

@@ -49,6 +49,7 @@ class Shrinker {
       smaller = fewer_steps();
       smaller = fewer_blocks() || smaller;
       smaller = smaller_sizes() || smaller;
+      smaller = fewer_open_sizes() || smaller;
       smaller = simpler_steps() || smaller;
     }
   }
@@ -104,6 +105,40 @@ class Shrinker {
     return any;
   }
 
+  // One that is open gets its value; one of the values to try instead of all, and smaller ones.
+  bool fewer_open_sizes() {
+    bool any = false;
+    while (s_.small.at.size() > 1) {
+      const size_t before = s_.small.at.size();
+      for (const std::vector<int64_t>& dims : OpenSizes(s_.small.at)) {
+        SmallCase c = s_.small;
+        c.at = {dims};
+        if (accept(c)) break;
+      }
+      if (s_.small.at.size() == before) return any;
+      any = true;
+    }
+    for (size_t i = 0; i < s_.small.open.size();) {
+      SmallCase c = s_.small;
+      c.sizes[c.open[i]] = c.at[0][i];
+      c.open.erase(i, 1);
+      c.at[0].erase(c.at[0].begin() + static_cast<std::ptrdiff_t>(i));
+      if (accept(c)) {
+        any = true;
+        continue;
+      }
+      for (int64_t to = 1; to < s_.small.at[0][i]; ++to) {
+        c = s_.small;
+        c.at[0][i] = to;
+        if (!accept(c)) continue;
+        any = true;
+        break;
+      }
+      ++i;
+    }
+    return any;
+  }
+
   // Steps without their options.
   bool simpler_steps() {
     bool any = false;
@@ -123,6 +158,26 @@ class Shrinker {
   std::chrono::steady_clock::time_point until_;
 };
 
+// Of one set of values 3,1 and another 5,5: "3,1/5,5".
+std::string sizes_text(const OpenSizes& all) {
+  std::string out;
+  for (size_t i = 0; i < all.size(); ++i) {
+    out += i ? "/" : "";
+    for (size_t k = 0; k < all[i].size(); ++k) out += (k ? "," : "") + std::to_string(all[i][k]);
+  }
+  return out;
+}
+
+OpenSizes sizes_of(const std::string& text) {
+  OpenSizes out(1);
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text[i] == '/')
+      out.emplace_back();
+    else if (text[i] != ',' && (i == 0 || text[i - 1] == ',' || text[i - 1] == '/'))
+      out.back().push_back(std::stoll(text.substr(i)));
+  return out;
+}
+
 std::string comment(const std::string& text) {
   std::string out;
   std::istringstream lines(text);
@@ -133,21 +188,21 @@ std::string comment(const std::string& text) {
 }  // namespace
 
 PrimFunc SmallCase::func() const {
-  PrimFunc f = make_function(function, sizes).func;
+  PrimFunc f = make_function(function, sizes, open).func;
   for (const std::string& block : without) f = remove_block(f, block);
   return f;
 }
 
-SmallCase small_case(const Failure& failure, uint64_t seed) {
-  const Draft d = draft_case(seed, failure.number);
-  return {d.function.index,    d.function.sizes, {},
-          failure.steps,       failure.road,     seed + static_cast<uint64_t>(failure.number),
-          d.function.tolerance};
+SmallCase small_case(const Failure& failure, const CampaignOptions& options) {
+  const Draft d = draft_case(options, failure.number);
+  return {d.function.index,     d.function.sizes, {},
+          failure.steps,        failure.road,     options.seed + static_cast<uint64_t>(failure.number),
+          d.function.tolerance, d.function.open,  d.sizes};
 }
 
 Finding try_case(const SmallCase& c, const Roads& roads) {
   return in_child([&]() -> Finding {
-    const Subject subject{c.func(), c.tolerance, c.seed};
+    const Subject subject{c.func(), c.tolerance, c.seed, c.at};
     check_well_formed(subject.func);
     Schedule s(subject.func);
     const Finding v = replay(c.steps, s);
@@ -155,9 +210,9 @@ Finding try_case(const SmallCase& c, const Roads& roads) {
   });
 }
 
-Shrunk shrink(const Failure& failure, uint64_t seed, const Roads& roads, double seconds) {
+Shrunk shrink(const Failure& failure, const CampaignOptions& options, const Roads& roads, double seconds) {
   Shrunk out;
-  out.small = small_case(failure, seed);
+  out.small = small_case(failure, options);
   out.verdict = try_case(out.small, roads);
   if (out.verdict.kind == failure.kind)
     Shrinker(out, roads, seconds).run();
@@ -179,7 +234,8 @@ std::vector<std::string> write_case(const SmallCase& c, const Finding& v, const 
   const std::string base = dir + "/" + stem;
   std::ofstream(base + ".nest") << print(c.func());
   std::ofstream sched(base + ".sched");
-  sched << "# road=" << c.road << " seed=" << c.seed << " tolerance=" << c.tolerance << "\n"
+  sched << "# road=" << c.road << " seed=" << c.seed << " tolerance=" << c.tolerance
+        << " sizes=" << sizes_text(c.at) << "\n"
         << comment(v.kind + ": " + v.what);
   for (const std::string& step : c.steps) sched << step << "\n";
   return {base + ".nest", base + ".sched"};
@@ -201,7 +257,7 @@ Finding replay_files(const std::string& sched, const Roads& roads) {
     return text.substr(begin, text.find_first_of(" \n", begin) - begin);
   };
   const Subject subject{parse_func(read(nest), nest), std::stod(field("tolerance")),
-                        std::stoull(field("seed"))};
+                        std::stoull(field("seed")), sizes_of(field("sizes"))};
   const std::string road = field("road");
   return in_child([&]() -> Finding {
     Schedule s(subject.func);

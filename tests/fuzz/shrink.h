@@ -17,10 +17,12 @@ struct SmallCase {
   std::string road;
   uint64_t seed = 1;
   double tolerance = 0;
+  std::string open;     // letters of symbolic dimensions
+  OpenSizes at = {{}};  // values of these
 
   PrimFunc func() const;
 };
-SmallCase small_case(const Failure& failure, uint64_t seed);
+SmallCase small_case(const Failure& failure, const CampaignOptions& options);
 
 // In a process of its own: what becomes of the case, "crash" included. Nothing where the function itself
 // makes no sense.
@@ -31,7 +33,8 @@ struct Shrunk {
   Finding verdict;
   int tried = 0;
 };
-Shrunk shrink(const Failure& failure, uint64_t seed, const Roads& roads, double seconds = 60);
+Shrunk shrink(const Failure& failure, const CampaignOptions& options, const Roads& roads,
+              double seconds = 60);
 
 // DIR/STEM.nest and DIR/STEM.sched, for `nestor verify STEM.nest --schedule STEM.sched` and for replay_files.
 std::vector<std::string> write_case(const SmallCase& c, const Finding& v, const std::string& dir,

@@ -2,6 +2,7 @@
 
 #include "catch.h"
 #include "nestor/error.h"
+#include "nestor/walk.h"
 
 using namespace nestor;
 
@@ -15,6 +16,19 @@ TEST_CASE("a blocked layout pads to whole blocks") {
   CHECK(physical_size(decl) == 7 * 16);
   decl.shape[2] = 0;
   CHECK(physical_size(decl) == 0);
+}
+
+TEST_CASE("a symbolic dimension doesn't change how far the others reach") {
+  Var n = make_var("n"), i = make_var("i"), j = make_var("j");
+  BufferDecl decl{make_buffer("X", {DType::f32}),
+                  {n, 1},
+                  Scope::global,
+                  IndexMap{{i, j}, {i, Expr(j) / 2, Expr(j) % 2}, 0}};
+  const std::vector<Expr> extents = physical_extents(decl);
+  REQUIRE(extents.size() == 3);
+  CHECK(same_expr(extents[0], n));
+  CHECK(is_const_int(extents[1], 1));
+  CHECK(is_const_int(extents[2], 2));
 }
 
 TEST_CASE("a layout that is not affine with constant divisors is refused") {

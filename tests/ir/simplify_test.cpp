@@ -77,6 +77,23 @@ TEST_CASE("quotients and remainders by constants") {
   CHECK(simple("(u*n + y*0) / n") == "u");
 }
 
+TEST_CASE("digits of a symbolic size") {
+  CHECK(simple("u/n*n + u%n") == "u");
+  CHECK(simple("x%n < n") == "true");
+  CHECK(simple("x%n < n + y") == "true");
+  CHECK(simple("x%n < n - 1") == "x%n<n-1");
+  CHECK(simple("x/n < y", {"x < y*n"}) == "true");
+  CHECK(simple("x/n < y + 1", {"x < (y + 1)*n"}) == "true");
+  CHECK(simple("x/(n*3) < y", {"x < y*(n*3)"}) == "true");
+  CHECK(simple("x/n < y", {"x < y*n + 1"}) == "x/n<y");
+  CHECK(simple("x%n >= 0") == "true");
+  CHECK(simple("x < y*n*3", {"x < y*(n*3)"}) == "true");
+  CHECK(simple("x < y*(n*3)", {"x < y*n*3"}) == "true");
+  CHECK(simple("x/(n*3) - y < 0", {"x - y*n*3 < 0"}) == "true");
+  CHECK(simple("u/(n*3) < y", {"u < y*(n*3)"}) == "true");
+  CHECK(simple("u%z < z") == "u%z<z");  // z may be negative
+}
+
 TEST_CASE("comparisons are decided by ranges and assumptions, and reduced where they stay") {
   CHECK(simple("x < 1001") == "true");
   CHECK(simple("x + 1 <= x") == "false");

@@ -144,3 +144,49 @@ TEST_CASE("loops over symbolic sizes become vectors, and a masked one") {
             "parallel Y.i"},
            {{1, 1}, {2, 15}, {3, 16}, {1, 17}, {2, 63}, {2, 64}, {1, 130}});
 }
+
+TEST_CASE("a full part that ends before the loop begins leaves all of it to the rest") {
+  check_at(R"(
+func argmax[N](in X: f32[4,N], out Q: f32[4]) {
+  for i in 4, k in N {
+    block Q(vi: S 4 = i, vk: R N = k) {
+      init { Q[vi] = -inf_f32 }
+      Q[vi] max= X[vi,vk]
+    }
+  }
+})",
+           {"tile Q (i k) [2, 3]", "tile Q (k0 i1) [2, 2]", "tile Q (k1 k01) [2, 3]"},
+           {{1}, {2}, {3}, {5}, {6}, {7}, {13}});
+}
+
+TEST_CASE("loops of symbolic sizes are fused, and their digits need no guards") {
+  const PrimFunc lowered = check_at(R"(
+func scale[B, H](in X: f32[B,3,H,5], out Y: f32[B,3,H,5]) {
+  for b in B, i in 3, h in H, c in 5 {
+    block Y(vb: S B = b, vi: S 3 = i, vh: S H = h, vc: S 5 = c) {
+      Y[vb,vi,vh,vc] = X[vb,vi,vh,vc] * 2.0f32
+    }
+  }
+})",
+                                    {"g = fuse Y (b i h)", "parallel Y.g"}, {{1, 1}, {2, 3}, {3, 1}, {7, 5}});
+  for_each_stmt(lowered.body, [](const Stmt& s) { CHECK_FALSE(s.as<If>()); });
+}
+
+TEST_CASE("rows of a symbolic size are aligned") {
+  const std::vector<std::vector<int64_t>> sizes = {{1}, {2}, {7}, {8}, {9}, {40}};
+  check_at(R"(
+func twice[N](in X: f32[4,N], out Y: f32[4,N]) {
+  alloc T: f32[4,N]
+  for i in 4, j in N {
+    block T(vi: S 4 = i, vj: S N = j) {
+      T[vi,vj] = X[vi,vj] * 2.0f32
+    }
+  }
+  for i in 4, j in N {
+    block Y(vi: S 4 = i, vj: S N = j) {
+      Y[vi,vj] = T[vi,vj] + 1.0f32
+    }
+  }
+})",
+           {"storage_align T 0 8 3"}, sizes);
+}
