@@ -95,8 +95,10 @@ CompiledFunction compile_function(const Partition& p, size_t func, const Compile
   const auto it = p.one_sample.find(static_cast<int>(func));
   if (it == p.one_sample.end() || !pays_by_sample(it->second)) return compile_symbolic(f, options, p.typical);
   const OneSample& one = it->second;
-  CompiledFunction c = one.func.dims.empty() ? compile_function(one.func, options)
-                                             : compile_symbolic(one.func, options, p.typical);
+  PrimFunc of_one = one.func;
+  of_one.name = f.name;
+  CompiledFunction c = of_one.dims.empty() ? compile_function(of_one, options)
+                                           : compile_symbolic(of_one, options, p.typical);
   return {f, std::move(c.choice), std::move(c.scheduled), over_samples(f, one, c.lowered)};
 }
 

@@ -43,12 +43,16 @@ class BodyInliner {
     for (const KernelCall& call : calls)
       if (!stands_for_bodies(call)) place[static_cast<size_t>(call.func)] = 0;
     std::vector<PrimFunc> kept;
+    std::map<int, OneSample> of_one;
     for (size_t f = 0; f < place.size(); ++f) {
       if (place[f] < 0) continue;
       place[f] = static_cast<int>(kept.size());
       kept.push_back(std::move(p_.funcs[f]));
+      if (const auto it = p_.one_sample.find(static_cast<int>(f)); it != p_.one_sample.end())
+        of_one.emplace(place[f], std::move(it->second));
     }
     p_.funcs = std::move(kept);
+    p_.one_sample = std::move(of_one);
     for (KernelCall& call : calls)
       if (!stands_for_bodies(call)) call.func = place[static_cast<size_t>(call.func)];
   }
@@ -175,7 +179,13 @@ class BodyInliner {
       g_.nodes.push_back(std::move(n));
     }
     std::vector<int> func;
-    for (PrimFunc& f : q.funcs) func.push_back(table_->add(std::move(f)));
+    for (size_t f = 0; f < q.funcs.size(); ++f) {
+      const size_t known = p_.funcs.size();
+      func.push_back(table_->add(std::move(q.funcs[f])));
+      const auto of_one = q.one_sample.find(static_cast<int>(f));
+      if (p_.funcs.size() > known && of_one != q.one_sample.end())
+        p_.one_sample.emplace(func.back(), std::move(of_one->second));
+    }
     for (const auto& [view, root] : q.alias) {
       ValueId of = to[static_cast<size_t>(root)];
       for (auto it = p_.alias.find(of); it != p_.alias.end(); it = p_.alias.find(of)) of = it->second;

@@ -339,7 +339,6 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
     }
     call.func = table.add(std::move(f));
     if (!one) continue;
-    one->func.name = out.funcs[static_cast<size_t>(call.func)].name;
     out.one_sample.emplace(call.func, std::move(*one));
   }
   return out;

@@ -91,17 +91,15 @@ class Placer {
       const For& loop = *accesses_[0].loops[i];
       last[loop.var] = loop.extent - 1;
     }
-    const auto moves = [&](const Expr& x) {
-      return std::any_of(last.begin(), last.end(), [&](const auto& loop) { return uses_var(x, loop.first); });
-    };
     for (const auto& [atom, coefficient] : linear(e).terms) {
-      if (!moves(atom)) continue;
       const auto* q = atom.as<Binary>();
       const bool quotient = q && q->op == BinaryOp::div && as_int(q->b).value_or(0) > 0 && q->a.as<VarRef>();
       if (coefficient < 0 || (!atom.as<VarRef>() && !quotient)) return {};
     }
     const Expr end = simplify(substitute(e, last) + 1, loops_);
-    return moves(end) ? Expr() : end;
+    const bool of_sizes =
+        std::all_of(last.begin(), last.end(), [&](const auto& loop) { return !uses_var(end, loop.first); });
+    return of_sizes ? end : Expr();
   }
 
   // The loops around an access that run while the first `depth` stand still: the inner ones, and for shared

@@ -113,6 +113,29 @@ TEST_CASE("a product of symbolic rows runs in full tiles and pieces of the rest"
   CHECK(guards == 0);
 }
 
+// Registers hold a tile of it only if the place of what is left over is a size, which no loop moves.
+TEST_CASE("a tile of rows that are a sum of sizes stays in registers") {
+  check_at(R"(
+func halves[N](in A: f32[2*N+1,5], in B: f32[5,16], out Y: f32[2*N+1,16]) {
+  alloc T: f32[2*N+1,16]
+  for i in 2*N+1, j in 16, k in 5 {
+    block T(vi: S 2*N+1 = i, vj: S 16 = j, vk: R 5 = k) {
+      init { T[vi,vj] = 0.0f32 }
+      T[vi,vj] += A[vi,vk] * B[vk,vj]
+    }
+  }
+  for i in 2*N+1, j in 16 {
+    block Y(vi: S 2*N+1 = i, vj: S 16 = j) {
+      Y[vi,vj] = T[vi,vj] + 1.0f32
+    }
+  }
+})",
+           {"set_scope T local", "i0 i1 = split T.i [_, 6] tail=peel", "reorder T (i0 k i1 j)",
+            "wi wj = reverse_compute_at Y T.i0", "vectorize T.j", "vectorize Y.wj", "unroll T.i1",
+            "unroll Y.wi", "T0 = decompose_reduction T.k"},
+           {{0}, {1}, {2}, {5}, {6}, {13}});
+}
+
 TEST_CASE("steps hold for all sizes") {
   check_at(kGemm, {"compute_at T Y.i"}, kRows);
   check_at(kGemm,
