@@ -11,6 +11,9 @@ namespace nestor {
 // The function with numbers for its symbolic dimensions.
 PrimFunc with_dims(const PrimFunc& f, const VarMap& dims);
 
+// Whether its body or a shape of it depends on one of them.
+bool uses_dim(const PrimFunc& f, const Var& dim);
+
 // As register_nest_file(path); `check` sees each function with numbers for its dimensions, once where a node
 // first uses it so, and throws what it refuses.
 void register_nest_file(const std::string& path, const std::function<void(const PrimFunc&)>& check);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nestor/nest_file.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
 
@@ -42,14 +43,6 @@ class Namer : public Rewriter {
   std::function<Var(const Expr&)> name_;
 };
 
-bool uses(const PrimFunc& f, const Var& v) {
-  const auto in_shape = [&](const BufferDecl& d) {
-    return std::any_of(d.shape.begin(), d.shape.end(), [&](const Expr& e) { return uses_var(e, v); });
-  };
-  return uses_var(f.body, v) || std::any_of(f.allocs.begin(), f.allocs.end(), in_shape) ||
-         std::any_of(f.params.begin(), f.params.end(), [&](const Param& p) { return in_shape(p.decl); });
-}
-
 }  // namespace
 
 Var OwnSizes::named(const Expr& quotient) {
@@ -75,7 +68,7 @@ void OwnSizes::name(PrimFunc& f) {
   for (Param& p : f.params) p.decl.shape = namer.shape(p.decl.shape);
   for (BufferDecl& d : f.allocs) d.shape = namer.shape(d.shape);
   f.body = namer.stmt(f.body);
-  std::erase_if(dims, [&](const Var& v) { return !uses(f, v); });
+  std::erase_if(dims, [&](const Var& v) { return !uses_dim(f, v); });
   f.dims = std::move(dims);
 }
 

@@ -4,6 +4,7 @@
 
 #include "nestor/check.h"
 #include "nestor/error.h"
+#include "nestor/nest_file.h"
 #include "nestor/ops.h"
 #include "nestor/walk.h"
 
@@ -102,15 +103,8 @@ void FuncBuilder::reduce(const BuildTensor& out, const std::vector<Axis>& spatia
 
 // The symbols that occur, in the model's order.
 void FuncBuilder::add_dims() {
-  const auto shapes_use = [&](const BufferDecl& d, const Var& v) {
-    return std::any_of(d.shape.begin(), d.shape.end(), [&](const Expr& e) { return uses_var(e, v); });
-  };
-  for (const Symbol& s : symbols_->all()) {
-    bool used = uses_var(func_.body, s.var);
-    for (const Param& p : func_.params) used = used || shapes_use(p.decl, s.var);
-    for (const BufferDecl& d : func_.allocs) used = used || shapes_use(d, s.var);
-    if (used) func_.dims.push_back(s.var);
-  }
+  for (const Symbol& s : symbols_->all())
+    if (uses_dim(func_, s.var)) func_.dims.push_back(s.var);
 }
 
 PrimFunc FuncBuilder::finish() {

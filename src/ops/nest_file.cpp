@@ -195,6 +195,14 @@ OpDef define(const std::string& path, const std::string& domain, Pattern pattern
 
 }  // namespace
 
+bool uses_dim(const PrimFunc& f, const Var& dim) {
+  const auto in_shape = [&](const BufferDecl& d) {
+    return std::any_of(d.shape.begin(), d.shape.end(), [&](const Expr& e) { return uses_var(e, dim); });
+  };
+  return uses_var(f.body, dim) || std::any_of(f.allocs.begin(), f.allocs.end(), in_shape) ||
+         std::any_of(f.params.begin(), f.params.end(), [&](const Param& p) { return in_shape(p.decl); });
+}
+
 PrimFunc with_dims(const PrimFunc& f, const VarMap& dims) {
   if (dims.empty()) return f;
   PrimFunc out = f;

@@ -5,9 +5,10 @@
 #include "nestor/driver.h"
 #include "nestor/print.h"
 #include "tests/command.h"
-#include "tests/graph/files.h"
+#include "tests/driver/open_model.h"
 
 using namespace nestor;
+using nestor::testing::check_equal;
 using nestor::testing::output_of;
 
 namespace {
@@ -57,42 +58,9 @@ const char* const kTwoInputs = R"({
   "nodes": [{"op": "Add", "inputs": ["a", "b"], "outputs": ["y"]}]
 })";
 
-// With the values of a weight that is only interesting by its shape.
-std::string with_weights(std::string text) {
-  const size_t at = text.find("\"ramp\"");
-  if (at == std::string::npos) return text;
-  std::string values = "[";
-  for (int i = 0; i < 54; ++i) values += (i ? "," : "") + std::to_string((i * 7 % 11 - 5) * 0.1);
-  return text.replace(at, 6, values + "]");
-}
-
-struct Compiled {
-  explicit Compiled(const char* text) : path(folder.write("model.json", with_weights(text))) {
-    options.schedules = default_schedules();
-    options.build.symbolic = true;
-  }
-  CompiledModel open() const { return compile_model(path, options); }
-  NamedTensors fixed(const NamedTensors& inputs) const {
-    CompileOptions known = options;
-    known.build.symbolic = false;
-    known.build.open.clear();
-    for (const auto& [name, tensor] : inputs) known.build.shapes[name] = tensor.shape();
-    return make_executor(compile_model(path, known))->run(inputs);
-  }
-
-  Folder folder;
-  CompileOptions options;
-  std::string path;
+struct Compiled : testing::OpenModel {
+  explicit Compiled(const char* text) : OpenModel(testing::with_ramp(text, 54, 0.1)) {}
 };
-
-void check_equal(const NamedTensors& got, const NamedTensors& want) {
-  for (const auto& [name, tensor] : want) {
-    REQUIRE(got.at(name).shape() == tensor.shape());
-    const Comparison c = compare(got.at(name), tensor, Tolerance{});
-    INFO(describe(c, name, tensor));
-    CHECK(c.ok());
-  }
-}
 
 NamedTensors input(std::vector<int64_t> shape) {
   return {{"x", Tensor::random(DType::f32, std::move(shape), 3)}};
@@ -103,7 +71,7 @@ NamedTensors input(std::vector<int64_t> shape) {
 TEST_CASE("one compiled model runs on inputs of all sizes") {
   SECTION("words") {
     const Compiled c(kAttention);
-    const CompiledModel model = c.open();
+    const CompiledModel model = c.compiled();
     CHECK(print(model.graph).find("q: f32[batch,4,seq,8]") != std::string::npos);
     auto executor = make_executor(model);
     for (const auto& [batch, seq] : {std::pair{1, 128}, {3, 17}, {2, 1}, {1, 128}, {5, 33}}) {
@@ -114,7 +82,7 @@ TEST_CASE("one compiled model runs on inputs of all sizes") {
   }
   SECTION("images") {
     const Compiled c(kImages);
-    auto executor = make_executor(c.open());
+    auto executor = make_executor(c.compiled());
     for (const auto& [height, width] : {std::pair{8, 8}, {31, 5}, {2, 2}, {64, 33}}) {
       INFO(height << " x " << width);
       const NamedTensors x = input({2, 3, height, width});
@@ -130,7 +98,7 @@ TEST_CASE("samples whose number alone is open are computed one by one, with the 
   for (const int threads : {1, 2}) {
     Compiled c(text.c_str());
     c.options.threads = threads;
-    const CompiledModel model = c.open();
+    const CompiledModel model = c.compiled();
     const auto convolution =
         std::find_if(model.funcs.begin(), model.funcs.end(),
                      [](const CompiledFunction& f) { return f.func.name.starts_with("conv2d"); });
@@ -153,7 +121,7 @@ TEST_CASE("rows that differ by their number are no samples") {
     "outputs": ["y"],
     "nodes": [{"op": "Trilu", "inputs": ["x"], "outputs": ["y"]}]
   })");
-  auto executor = make_executor(c.open());
+  auto executor = make_executor(c.compiled());
   for (const int64_t rows : {1, 5, 40})
     check_equal(executor->run(input({rows, 17})), c.fixed(input({rows, 17})));
 }
@@ -161,7 +129,7 @@ TEST_CASE("rows that differ by their number are no samples") {
 TEST_CASE("sizes out of bounds, or that contradict each other, end a run before it begins") {
   Compiled c(kTwoInputs);
   c.options.build.open["n"] = {2, 10, 4};
-  auto executor = make_executor(c.open());
+  auto executor = make_executor(c.compiled());
   const auto run = [&](int64_t n, int64_t m) {
     return executor->run(
         {{"a", Tensor::random(DType::f32, {n, 4}, 1)}, {"b", Tensor::random(DType::f32, {m, 4}, 2)}});
@@ -179,7 +147,7 @@ TEST_CASE("sizes whose names differ only by what no variable has are two") {
   text.replace(text.find("\"Add\""), 5, "\"Concat\"")
       .replace(text.find("[\"y\"]}]"), 5, "[\"y\"], \"attrs\": {\"axis\": 0}");
   const Compiled c(text.c_str());
-  auto executor = make_executor(c.open());
+  auto executor = make_executor(c.compiled());
   CHECK(executor->fit({{3, 4}, {2, 4}}) == std::vector<Runnable::Shape>{{5, 4}});
 }
 
@@ -199,7 +167,7 @@ TEST_CASE("what says an open size is read, or refused") {
 
 TEST_CASE("a size that no memory holds is refused, whatever the product is") {
   Compiled c(kAttention);
-  auto executor = make_executor(c.open());
+  auto executor = make_executor(c.compiled());
   const std::vector<int64_t> huge = {int64_t{1} << 31, int64_t{1} << 31, 32};
   CHECK_THROWS_WITH(executor->fit({huge}), Catch::Matchers::ContainsSubstring("too large"));
   CHECK(executor->fit({{2, 3, 32}}) == std::vector<Runnable::Shape>{{2, 3, 32}});
@@ -207,7 +175,7 @@ TEST_CASE("a size that no memory holds is refused, whatever the product is") {
 
 TEST_CASE("an artifact runs on inputs of all sizes, from C too") {
   const Compiled c(kAttention);
-  const CompiledModel model = c.open();
+  const CompiledModel model = c.compiled();
   ArtifactOptions artifact;
   artifact.path = c.folder / "m.so";
   write_artifact(*model.plan, model.lowered(), model.target, artifact);

@@ -6,7 +6,7 @@
 #include "catch.h"
 #include "nestor/artifact.h"
 #include "runtime/fitted_sizes.h"
-#include "tests/graph/files.h"
+#include "tests/driver/open_model.h"
 #include "tests/own_file.h"
 
 using namespace nestor;
@@ -36,31 +36,9 @@ const char* const kTwoInputs = R"({
   "nodes": [{"op": "Add", "inputs": ["a", "b"], "outputs": ["y"]}]
 })";
 
-std::string with_weights(std::string text) {
-  const size_t at = text.find("\"ramp\"");
-  if (at == std::string::npos) return text;
-  std::string values = "[";
-  for (int i = 0; i < 32 * 32; ++i) values += (i ? "," : "") + std::to_string((i * 7 % 11 - 5) * 0.05);
-  return text.replace(at, 6, values + "]");
-}
-
-struct Compiled {
-  explicit Compiled(const char* text) : path(folder.write("model.json", with_weights(text))) {
-    options.schedules = default_schedules();
-    options.build.symbolic = true;
-  }
+struct Compiled : testing::OpenModel {
+  explicit Compiled(const char* text) : OpenModel(testing::with_ramp(text, 32 * 32, 0.05)) {}
   SpecializedModel special(const ChosenSizes& sizes) const { return compile_model(path, options, sizes); }
-  CompiledModel fixed(const NamedTensors& inputs) const {
-    CompileOptions known = options;
-    known.build.symbolic = false;
-    known.build.open.clear();
-    for (const auto& [name, tensor] : inputs) known.build.shapes[name] = tensor.shape();
-    return compile_model(path, known);
-  }
-
-  Folder folder;
-  CompileOptions options;
-  std::string path;
 };
 
 NamedTensors texts(int64_t batch, int64_t seq) {
@@ -106,7 +84,7 @@ TEST_CASE("a run of chosen sizes is that of a model compiled for them, one of ot
     for (const auto& [batch, seq] : {std::pair{1, 16}, {4, 33}, {2, 16}, {1, 17}, {4, 16}, {1, 1}, {1, 33}}) {
       INFO(batch << " texts of " << seq << ", " << threads << " threads");
       const NamedTensors x = texts(batch, seq);
-      const Tensor want = make_executor(c.fixed(x))->run(x).at("y"), got = executor->run(x).at("y");
+      const Tensor want = make_executor(c.known(x))->run(x).at("y"), got = executor->run(x).at("y");
       const bool chosen = batch != 2 && (seq == 16 || seq == 33);
       if (chosen)
         CHECK(same(got, want));
@@ -127,7 +105,7 @@ TEST_CASE("where some sizes are chosen and others stay open, the kernels know th
   for (const auto& [batch, seq] : {std::pair{3, 16}, {1, 16}, {3, 15}}) {
     INFO(batch << " texts of " << seq);
     const NamedTensors x = texts(batch, seq);
-    check_close(executor->run(x).at("y"), make_executor(c.fixed(x))->run(x).at("y"));
+    check_close(executor->run(x).at("y"), make_executor(c.known(x))->run(x).at("y"));
     CHECK((called(*executor, x, "_seq16").first > 0) == (seq == 16));
   }
 }
@@ -143,7 +121,7 @@ TEST_CASE("kernels for chosen sizes take no memory from runs of others, and cons
     return std::pair(sizes.arena_bytes(), sizes.workspace_bytes());
   };
   CHECK(memory(s.model, {2, 5, 32}) == memory(open, {2, 5, 32}));
-  const CompiledModel fixed = c.fixed(texts(8, 128));
+  const CompiledModel fixed = c.known(texts(8, 128));
   CHECK(memory(s.model, {8, 128, 32}) ==
         std::pair(fixed.plan->arena_bytes, align_up(fixed.plan->workspace_bytes)));
   CHECK(s.model.plan->weights.bytes() == open.plan->weights.bytes() + s.weight_bytes);
@@ -174,14 +152,14 @@ TEST_CASE("combinations that no run can have get no kernels") {
   for (const int64_t n : {3, 4, 1}) {
     const NamedTensors x = {{"a", Tensor::random(DType::f32, {n, 4}, 1)},
                             {"b", Tensor::random(DType::f32, {n, 4}, 2)}};
-    check_close(executor->run(x).at("y"), make_executor(c.fixed(x))->run(x).at("y"));
+    check_close(executor->run(x).at("y"), make_executor(c.known(x))->run(x).at("y"));
   }
   CHECK_THROWS_WITH(executor->fit({{3, 4}, {4, 4}}), Catch::Matchers::ContainsSubstring("must hold"));
   // One of two sizes that must be equal.
   auto half = make_executor(c.special({{"n", {3}}}).model);
   const NamedTensors x = {{"a", Tensor::random(DType::f32, {3, 4}, 1)},
                           {"b", Tensor::random(DType::f32, {3, 4}, 2)}};
-  check_close(half->run(x).at("y"), make_executor(c.fixed(x))->run(x).at("y"));
+  check_close(half->run(x).at("y"), make_executor(c.known(x))->run(x).at("y"));
   CHECK_THROWS_WITH(half->fit({{3, 4}, {4, 4}}), Catch::Matchers::ContainsSubstring("must hold"));
 }
 
