@@ -111,6 +111,7 @@ class Artifact : public Runnable {
       fit_ = symbol<decltype(fit_)>("_fit");
       why_ = symbol<decltype(why_)>("_why");
     }
+    if (dlsym(handle_.get(), (name_ + "_made").c_str())) made_ = symbol<decltype(made_)>("_made");
     if (threads < 0) throw UserError("threads is negative");
     if (threads > 0) threads_ = std::min(threads, threads_);
     for (size_t i = 0; !cpus.empty() && i < static_cast<size_t>(threads_); ++i)
@@ -145,13 +146,15 @@ class Artifact : public Runnable {
     const int32_t rc = fit_(instance_, dims.data(), made.data());
     if (rc == NESTOR_BUSY) throw UserError(path_ + " is in a run of another thread: one run at a time");
     if (rc != 0) throw UserError(why_(instance_));
-    std::vector<Shape> out;
-    auto size = made.begin();
-    for (const PlanTensor& t : outputs_) {
-      out.emplace_back(size, size + static_cast<std::ptrdiff_t>(t.shape.size()));
-      size += static_cast<std::ptrdiff_t>(t.shape.size());
-    }
-    return out;
+    return shapes_of(made);
+  }
+  std::vector<Shape> made() const override {
+    if (!made_) return {};
+    std::vector<int64_t> dims;
+    for (const PlanTensor& t : outputs_) dims.resize(dims.size() + t.shape.size());
+    dims.push_back(0);
+    made_(instance_, dims.data());
+    return shapes_of(dims);
   }
   void run_raw(const void* const* inputs, void* const* outputs) override {
     const int32_t rc = run_(instance_, inputs, outputs);
@@ -168,6 +171,16 @@ class Artifact : public Runnable {
   }
 
  private:
+  // Of the outputs, whose dimensions stand one after another.
+  std::vector<Shape> shapes_of(const std::vector<int64_t>& dims) const {
+    std::vector<Shape> out;
+    auto size = dims.begin();
+    for (const PlanTensor& t : outputs_) {
+      out.emplace_back(size, size + static_cast<std::ptrdiff_t>(t.shape.size()));
+      size += static_cast<std::ptrdiff_t>(t.shape.size());
+    }
+    return out;
+  }
   void make_instance() {
     nestor_options options{};
     options.threads = threads_;
@@ -211,6 +224,7 @@ class Artifact : public Runnable {
   void (*destroy_)(nestor_instance*) = nullptr;
   int32_t (*fit_)(nestor_instance*, const int64_t*, int64_t*) = nullptr;  // where runs decide sizes
   const char* (*why_)(const nestor_instance*) = nullptr;
+  void (*made_)(const nestor_instance*, int64_t*) = nullptr;  // where values do
   nestor_instance* instance_ = nullptr;
 };
 

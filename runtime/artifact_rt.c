@@ -202,6 +202,11 @@ int32_t nestor_instance_use_memory(struct nestor_instance* instance, void* memor
   return 0;
 }
 
+void nestor_instance_made(const struct nestor_instance* instance, int64_t* outputs) {
+  const struct nestor_sizes* sizes = instance->sizes;
+  for (int64_t i = 0; i < sizes->output_count; ++i) outputs[i] = instance->numbers[sizes->made[i]];
+}
+
 const char* nestor_instance_why(const struct nestor_instance* instance) {
   return instance->fit->why;
 }
@@ -290,6 +295,10 @@ int32_t nestor_run_table(const struct nestor_instance* instance, const void* con
         continue;
       case NESTOR_CALL_POINT:
         moving[place[1] >> NESTOR_REGION_BITS] = (char*)args[0] + bytes + (count > 2 ? number_at(args[2]) : 0);
+        continue;
+      case NESTOR_CALL_FOUND:
+        if (nestor_found_size(instance->sizes, instance->fit, bytes, number_at(args[0])) == NESTOR_SIZES_BAD)
+          return NESTOR_BAD_SIZES;
         continue;
       case NESTOR_CALL_SKIP:
         jumps = count == 0 || !*(const uint8_t*)args[0];

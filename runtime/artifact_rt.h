@@ -55,14 +55,17 @@ enum nestor_result {
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
                                                int64_t workspace_bytes, int32_t threads,
                                                const struct nestor_weights* weights,
-                                               const struct nestor_needs* needs, const struct nestor_sizes* sizes);
-/* Of models whose sizes runs decide (sizes not null): makes ready for inputs of these dimensions, of all inputs one
- * after another, and gives those of the outputs (outputs may be null). NESTOR_BAD_SIZES: nestor_instance_why says
- * why. */
+                                               const struct nestor_needs* needs,
+                                               const struct nestor_sizes* sizes);
+/* Of models whose sizes runs decide (sizes not null): makes ready for inputs of these dimensions, of all
+ * inputs one after another, and gives those of the outputs (outputs may be null). NESTOR_BAD_SIZES:
+ * nestor_instance_why says why. */
 int32_t nestor_instance_fit(struct nestor_instance* instance, const int64_t* dims, int64_t* outputs);
-/* From now on runs take their arena and scratch from these bytes of the host's, and none of their own; null: from their
- * own again. The next run needs a fit, which fails where the bytes are too few. */
+/* From now on runs take their arena and scratch from these bytes of the host's, and none of their own; null:
+ * from their own again. The next run needs a fit, which fails where the bytes are too few. */
 int32_t nestor_instance_use_memory(struct nestor_instance* instance, void* memory, int64_t bytes);
+/* The outputs' dimensions in the last run, one after another. */
+void nestor_instance_made(const struct nestor_instance* instance, int64_t* outputs);
 const char* nestor_instance_why(const struct nestor_instance* instance);
 /* Bytes of an instance's memory for runs of these sizes; -1 where they are bad. */
 int64_t nestor_memory_size(const struct nestor_sizes* sizes, const int64_t* dims);
@@ -76,17 +79,26 @@ void nestor_instance_destroy(struct nestor_instance* instance);
 /* The calls of a plan of many, which as code would take long to compile, or of one with loops or branches.
  * Each is a word with its kernel in the lower half, or one of these, and with the number of its arguments in
  * the upper; then a word for each argument: where it is in its region, times eight, and the region. Those
- * that are no kernel have one more, PlanCall's bytes (of a copy whose size runs decide -1 less the number that has them), save CHECK; and those that jump another one, the number
- * of the word where the plan goes on. The emitted code lays this out. */
+ * that are no kernel have one more, PlanCall's bytes (of a copy whose size runs decide -1 less the number
+ * that has them), save CHECK; and those that jump another one, the number of the word where the plan goes on.
+ * The emitted code lays this out. */
 enum {
   NESTOR_CALL_COPY = -1,
   NESTOR_CALL_CHECK = -2,
   NESTOR_CALL_POINT = -3,
   NESTOR_CALL_SKIP = -4,
   NESTOR_CALL_LOOP = -5,
-  NESTOR_CALL_NEXT = -6
+  NESTOR_CALL_NEXT = -6,
+  NESTOR_CALL_FOUND = -7 /* PlanCall's bytes are the symbol */
 };
-enum nestor_region { NESTOR_INPUT, NESTOR_OUTPUT, NESTOR_ARENA, NESTOR_WEIGHTS, NESTOR_NUMBERS, NESTOR_MOVING };
+enum nestor_region {
+  NESTOR_INPUT,
+  NESTOR_OUTPUT,
+  NESTOR_ARENA,
+  NESTOR_WEIGHTS,
+  NESTOR_NUMBERS,
+  NESTOR_MOVING
+};
 enum { NESTOR_REGION_BITS = 3, NESTOR_REGION_MASK = 7 };
 struct nestor_call_table {
   const nestor_kernel* kernels;

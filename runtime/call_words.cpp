@@ -30,7 +30,8 @@ int64_t region_number(Region r) {
 
 std::vector<int64_t> call_words(const Plan& plan) {
   static_assert(kCopy == NESTOR_CALL_COPY && kCheck == NESTOR_CALL_CHECK && kPoint == NESTOR_CALL_POINT &&
-                kSkip == NESTOR_CALL_SKIP && kLoop == NESTOR_CALL_LOOP && kNext == NESTOR_CALL_NEXT);
+                kSkip == NESTOR_CALL_SKIP && kLoop == NESTOR_CALL_LOOP && kNext == NESTOR_CALL_NEXT &&
+                kFound == NESTOR_CALL_FOUND);
   std::vector<int64_t> words, starts;
   std::vector<std::pair<size_t, int64_t>> targets;  // the words that they are, and calls
   for (const PlanCall& call : plan.calls) {
@@ -39,7 +40,7 @@ std::vector<int64_t> call_words(const Plan& plan) {
     for (const Place& p : call.args) words.push_back(p.at << NESTOR_REGION_BITS | region_number(p.region));
     if (call.kernel < 0 && call.kernel != kCheck)
       words.push_back(call.bytes_at < 0 ? call.bytes : -1 - call.bytes_at);
-    if (call.kernel > kSkip || call.kernel >= 0) continue;
+    if (!is_jump(call.kernel)) continue;
     targets.emplace_back(words.size(), call.target);
     words.push_back(0);
   }

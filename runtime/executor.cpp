@@ -28,7 +28,10 @@ void check_counts(const Plan& plan, const PlanCall& call) {
   };
   if (call.kernel == kCopy) takes(2, 2);
   if (call.kernel == kPoint) takes(2, 3);
-  if (call.kernel == kCheck) takes(1, 1);
+  if (call.kernel == kCheck || call.kernel == kFound) takes(1, 1);
+  const auto symbols = static_cast<int64_t>(plan.sizes.symbols.size());
+  NESTOR_CHECK(call.kernel != kFound || (call.bytes >= 0 && call.bytes < symbols))
+      << "call '" << call.label << "' finds size " << call.bytes;
   if (call.kernel == kSkip) takes(0, 1);
   if (call.kernel == kLoop || call.kernel == kNext) takes(2, 3);
   NESTOR_CHECK(call.kernel != kPoint || call.args[1].region == Region::moving) << "what is pointed moves";
@@ -47,7 +50,7 @@ void check_plan(const Plan& plan) {
                             plan.sizes.numbers,
                             plan.pointers};
   for (const PlanCall& call : plan.calls) {
-    NESTOR_CHECK(call.kernel >= kNext && call.kernel < static_cast<int>(plan.kernels.size()))
+    NESTOR_CHECK(call.kernel >= kFound && call.kernel < static_cast<int>(plan.kernels.size()))
         << "call '" << call.label << "' of kernel " << call.kernel;
     check_counts(plan, call);
     for (const Place& place : call.args) {
@@ -194,6 +197,8 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
     } else if (call.kernel == kPoint) {
       const int64_t further = call.bytes + (call.args.size() > 2 ? value_at<int64_t>(args[2]) : 0);
       moving_[static_cast<size_t>(call.args[1].at)] = static_cast<uint8_t*>(args[0]) + further;
+    } else if (call.kernel == kFound) {
+      sizes_->found(call.bytes, value_at<int64_t>(args[0]));
     } else if (call.kernel < 0) {
       next = go_on(call, args, next);
     } else {

@@ -9,7 +9,7 @@ FittedSizes::FittedSizes(const PlanSizes& plan, KernelFn kernel) {
   for (const PlanSymbol& s : plan.symbols) symbols_.push_back({s.what.c_str(), s.least, s.most, s.place});
   for (const PlanSizes::Check& c : plan.checks) checks_.push_back({c.what.c_str(), c.place, c.number});
   for (const PlanSizes::Requirement& r : plan.requirements)
-    requirements_.push_back({r.text.c_str(), r.number});
+    requirements_.push_back({r.text.c_str(), r.number, r.after});
   for (const PlanSizes::InArena& v : plan.arena) arena_.push_back({v.bytes, v.first, v.last});
   const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
   plan_ = {reinterpret_cast<nestor_kernel>(kernel),
@@ -19,6 +19,7 @@ FittedSizes::FittedSizes(const PlanSizes& plan, KernelFn kernel) {
            arena_.data(),
            plan.workspaces.data(),
            plan.outputs.data(),
+           plan.made.data(),
            plan.numbers,
            count(symbols_),
            count(checks_),
@@ -40,6 +41,38 @@ bool FittedSizes::fit(const std::vector<int64_t>& dims) {
   return result == NESTOR_SIZES_NEW;
 }
 
+void FittedSizes::found(int64_t symbol, int64_t size) {
+  if (nestor_found_size(&plan_, fit_, symbol, size) == NESTOR_SIZES_BAD) throw UserError(fit_->why);
+}
+
+namespace {
+
+std::vector<Runnable::Shape> shapes_of(const std::vector<PlanTensor>& outputs, const int64_t* numbers,
+                                       const std::vector<int64_t>& dims) {
+  std::vector<Runnable::Shape> out;
+  auto number = dims.begin();
+  for (const PlanTensor& t : outputs) {
+    out.push_back(t.shape);
+    for (int64_t& size : out.back()) size = numbers[*number++];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Runnable::Shape> Executor::made() const {
+  if (!sizes_) return {};
+  return shapes_of(plan_->outputs, sizes_->numbers(), plan_->sizes.made);
+}
+
+std::map<std::string, int64_t> Executor::found() const {
+  std::map<std::string, int64_t> out;
+  for (size_t s = 0; s < plan_->sizes.symbols.size(); ++s)
+    if (plan_->sizes.symbols[s].place == kFoundByRun)
+      out[plan_->sizes.symbols[s].name] = sizes_->symbols()[s];
+  return out;
+}
+
 std::vector<Runnable::Shape> Executor::fit(const std::vector<Shape>& inputs) {
   if (!sizes_) return Runnable::fit(inputs);
   std::vector<int64_t> dims;
@@ -54,13 +87,7 @@ std::vector<Runnable::Shape> Executor::fit(const std::vector<Shape>& inputs) {
     grow(arena_, sizes_->arena_bytes());
     grow(workspace_, sizes_->workspace_bytes());
   }
-  std::vector<Shape> out;
-  auto number = plan_->sizes.outputs.begin();
-  for (const PlanTensor& t : plan_->outputs) {
-    out.push_back(t.shape);
-    for (int64_t& size : out.back()) size = sizes_->numbers()[*number++];
-  }
-  return out;
+  return shapes_of(plan_->outputs, sizes_->numbers(), plan_->sizes.outputs);
 }
 
 }  // namespace nestor

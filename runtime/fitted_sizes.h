@@ -17,7 +17,10 @@ class FittedSizes {
   // True where they are others than before. Throws UserError where a size is out of bounds or sizes
   // contradict each other. dims: of all inputs, one after another.
   bool fit(const std::vector<int64_t>& dims);
+  // Throws UserError where that size of a symbol isn't what the model requires.
+  void found(int64_t symbol, int64_t size);
   const int64_t* numbers() const { return fit_->numbers; }
+  const int64_t* symbols() const { return fit_->symbols; }
   const int64_t* offsets() const { return fit_->offsets; }
   int64_t arena_bytes() const { return fit_->arena_bytes; }
   int64_t workspace_bytes() const { return fit_->workspace_bytes; }

@@ -1,6 +1,7 @@
 // Checks the inputs of a run, for plans and artifacts alike, with one clear message per mistake.
 
 #include <algorithm>
+#include <cstring>
 
 #include "nestor/error.h"
 #include "nestor/runtime.h"
@@ -61,6 +62,18 @@ std::vector<Runnable::Shape> Runnable::fit(const std::vector<Shape>&) {
   return out;
 }
 
+namespace {
+
+// What stands in front of a tensor that is larger than that.
+Tensor in_front(const Tensor& t, const std::vector<int64_t>& shape) {
+  if (t.shape() == shape) return t;
+  Tensor out(t.dtype(), shape);
+  if (out.bytes() > 0) std::memcpy(out.data(), t.data(), static_cast<size_t>(out.bytes()));
+  return out;
+}
+
+}  // namespace
+
 NamedTensors Runnable::run(const NamedTensors& given) {
   const std::vector<Tensor> ordered = check_inputs(inputs(), given);
   std::vector<const void*> in;
@@ -69,16 +82,19 @@ NamedTensors Runnable::run(const NamedTensors& given) {
     in.push_back(t.data());
     shapes.push_back(t.shape());
   }
-  const std::vector<Shape> made = fit(shapes);
-  NamedTensors result;
+  const std::vector<Shape> most = fit(shapes);
+  std::vector<Tensor> results;
   std::vector<void*> out;
-  for (size_t i = 0; i < made.size(); ++i) {
-    Tensor t(outputs()[i].dtype, made[i]);
-    out.push_back(t.data());
-    result.emplace(outputs()[i].name, std::move(t));
+  for (size_t i = 0; i < most.size(); ++i) {
+    results.emplace_back(outputs()[i].dtype, most[i]);
+    out.push_back(results.back().data());
   }
   run_raw(in.data(), out.data());
-  return result;
+  const std::vector<Shape> shape = made();
+  NamedTensors named;
+  for (size_t i = 0; i < results.size(); ++i)
+    named.emplace(outputs()[i].name, shape.empty() ? results[i] : in_front(results[i], shape[i]));
+  return named;
 }
 
 }  // namespace nestor

@@ -95,14 +95,25 @@ static int check_dims(const struct nestor_sizes* plan, struct nestor_fit* fit, c
   return 1;
 }
 
-static int compute(const struct nestor_sizes* plan, struct nestor_fit* fit) {
+/* The numbers, and whether that holds which can be said after that symbol is known. */
+static int compute_numbers(const struct nestor_sizes* plan, struct nestor_fit* fit, int64_t after) {
   void* args[2] = {fit->symbols, fit->numbers};
   plan->kernel(args, NULL, NULL);
   for (int64_t r = 0; r < plan->requirement_count; ++r) {
-    if (fit->numbers[plan->requirements[r].number]) continue;
+    if (plan->requirements[r].after != after || fit->numbers[plan->requirements[r].number]) continue;
     snprintf(fit->why, sizeof fit->why, "%s", plan->requirements[r].text);
     return 0;
   }
+  return 1;
+}
+
+int32_t nestor_found_size(const struct nestor_sizes* plan, struct nestor_fit* fit, int64_t symbol, int64_t size) {
+  fit->symbols[symbol] = size;
+  return compute_numbers(plan, fit, symbol) ? NESTOR_SIZES_SAME : NESTOR_SIZES_BAD;
+}
+
+static int compute(const struct nestor_sizes* plan, struct nestor_fit* fit) {
+  if (!compute_numbers(plan, fit, -1)) return 0;
   int64_t *bytes = fit->offsets + plan->arena_count, *first = bytes + plan->arena_count,
           *last = first + plan->arena_count;
   for (int64_t v = 0; v < plan->arena_count; ++v) {
@@ -124,11 +135,12 @@ static int compute(const struct nestor_sizes* plan, struct nestor_fit* fit) {
 int32_t nestor_fit_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit, const int64_t* dims) {
   int same = fit->arena_bytes >= 0;
   for (int64_t s = 0; s < plan->symbol_count; ++s)
-    same = same && fit->symbols[s] == dims[plan->symbols[s].place];
+    same = same && (plan->symbols[s].place < 0 || fit->symbols[s] == dims[plan->symbols[s].place]);
   if (!same) {
     fit->arena_bytes = -1;
     for (int64_t s = 0; s < plan->symbol_count; ++s) {
       const struct nestor_symbol* symbol = &plan->symbols[s];
+      if (symbol->place < 0) continue;
       const int64_t value = dims[symbol->place];
       if (value < symbol->least || value > symbol->most) {
         snprintf(fit->why, sizeof fit->why, "%s is %lld, it was compiled for %lld to %lld", symbol->what,

@@ -1,7 +1,7 @@
-/* Sizes that runs decide. A model with symbolic sizes computes, from the shapes of its inputs, what its kernels are
- * called with, what its tensors take, and where they lie in the arena: once for equal sizes in a row. A "number" is
- * an index into what the plan's kernel computes; a "place" is one into the inputs' dimensions, of all inputs one
- * after another. The emitted code of artifacts lays these structs out. */
+/* Sizes that runs decide. A model with symbolic sizes computes, from the shapes of its inputs, what its
+ * kernels are called with, what its tensors take, and where they lie in the arena: once for equal sizes in a
+ * row. A "number" is an index into what the plan's kernel computes; a "place" is one into the inputs'
+ * dimensions, of all inputs one after another. The emitted code of artifacts lays these structs out. */
 #ifndef NESTOR_SIZES_RT_H
 #define NESTOR_SIZES_RT_H
 
@@ -16,8 +16,8 @@ extern "C" {
 typedef int32_t (*nestor_kernel)(void* const* args, void* workspace, struct nestor_pool* pool);
 
 struct nestor_symbol {
-  const char* what; /* "dimension 1 of input 'x' (seq)" */
-  int64_t least, most, place;
+  const char* what;           /* "dimension 1 of input 'x' (seq)" */
+  int64_t least, most, place; /* place: -1 where calls find the size out */
 };
 struct nestor_size_check { /* of a dimension that other inputs or the model say */
   const char* what;
@@ -25,9 +25,9 @@ struct nestor_size_check { /* of a dimension that other inputs or the model say 
 };
 struct nestor_requirement { /* its number must not be 0 */
   const char* text;
-  int64_t number;
+  int64_t number, after; /* after: the symbol that is to be found before; -1: none */
 };
-struct nestor_in_arena { /* alive from call `first` to `last` */
+struct nestor_in_arena {      /* alive from call `first` to `last` */
   int64_t bytes, first, last; /* bytes: a number */
 };
 
@@ -38,7 +38,8 @@ struct nestor_sizes {
   const struct nestor_requirement* requirements;
   const struct nestor_in_arena* arena;
   const int64_t* workspaces; /* numbers: bytes that kernels need, of which the largest counts */
-  const int64_t* outputs;    /* numbers: the outputs' dimensions, one after another */
+  const int64_t* outputs;    /* numbers: the outputs' dimensions, one after another, at most */
+  const int64_t* made;       /* and what they are after a run */
   int64_t numbers, symbol_count, check_count, requirement_count, arena_count, workspace_count, output_count;
 };
 
@@ -54,9 +55,12 @@ enum nestor_fit_result { NESTOR_SIZES_BAD = -1, NESTOR_SIZES_SAME = 0, NESTOR_SI
 struct nestor_fit* nestor_fit_create(const struct nestor_sizes* plan); /* null: there isn't enough memory */
 void nestor_fit_destroy(struct nestor_fit* fit);
 int32_t nestor_fit_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit, const int64_t* dims);
+/* A run found that size; SAME: good. */
+int32_t nestor_found_size(const struct nestor_sizes* plan, struct nestor_fit* fit, int64_t symbol,
+                          int64_t size);
 
-/* Offsets such that buffers alive at the same step don't overlap: largest first, each into the smallest gap that
- * holds it. Gives the bytes of all, -1 where there isn't enough memory for the planning itself. */
+/* Offsets such that buffers alive at the same step don't overlap: largest first, each into the smallest gap
+ * that holds it. Gives the bytes of all, -1 where there isn't enough memory for the planning itself. */
 int64_t nestor_plan_arena(int64_t count, const int64_t* bytes, const int64_t* first, const int64_t* last,
                           int64_t* offsets);
 

@@ -56,6 +56,9 @@ struct Symbol {
   Var var;
   std::string name;                          // as the model and --dim have it: "batch", "x.0"
   int64_t least = 1, most = 0, typical = 1;  // most: inclusive
+  // Of a size that a run finds out from values, such as how many elements aren't 0: it is at most that. Null
+  // where inputs' shapes say the size.
+  Expr bound = {};
 };
 
 // The symbols of a model and what must hold of their values besides the ranges.
@@ -68,6 +71,10 @@ class Symbols : public std::enable_shared_from_this<Symbols> {
   static constexpr int64_t kMost = int64_t{1} << 31;  // of a symbol without a bound
 
   Dim add(const std::string& name, int64_t least, int64_t most, int64_t typical);
+  Dim add_found(const std::string& name, const Dim& bound);  // from 0 to that
+  // Those that `other`, a copy which was added to, has besides; and what it requires of them.
+  void take_found(const Symbols& other);
+  bool uses_found(const Expr& e) const;
   const std::vector<Symbol>& all() const { return all_; }
   const Symbol* find(const std::string& name) const;
   const Facts& facts() const { return facts_; }

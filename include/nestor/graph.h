@@ -132,7 +132,8 @@ struct BuildOptions {
   std::map<std::string, TensorSource> constants = {};  // inputs, or weights, that hold this
   std::function<void(const std::string&)> warn = {};   // null: warnings aren't told
   bool control_flow = true;  // loops and branches of run time may be nodes; false: the target has none
-  int64_t max_trips = 0;     // iterations at most of a loop whose end is known only at run time; 0: any
+  std::map<std::string, int64_t> found = {};  // sizes that values decide, by name, as a run found them
+  int64_t max_trips = 0;  // iterations at most of a loop whose end is known only at run time; 0: any
 };
 // Throws one UserError that lists every problem of the model; NeedsValues where values of inputs, if they
 // were constants, might solve some.

@@ -31,7 +31,8 @@ class GraphOracle {
   static constexpr double kRoom = 4;
 
   // g: with the nodes whose values are known (src/graph/unfolded.h), so that these are computed here, too.
-  GraphOracle(Graph g, const Target& target);
+  // found: sizes that values decide, as the model's run found them; what the graph finds is compared.
+  GraphOracle(Graph g, const Target& target, std::map<std::string, int64_t> found = {});
   ~GraphOracle();
   GraphOracle(GraphOracle&&) noexcept;
 

@@ -115,7 +115,7 @@ class FuncBuilder {
               const std::function<std::vector<Expr>(const std::vector<Expr>&)>& at = {});
   // The blocks of a whole function, its parameters standing for `args` and its symbolic dimensions for
   // `dims`.
-  void inlined(const PrimFunc& f, const std::vector<BuildTensor>& args, const std::vector<int64_t>& dims);
+  void inlined(const PrimFunc& f, const std::vector<BuildTensor>& args, const std::vector<Expr>& dims);
   PrimFunc finish();
 
  private:

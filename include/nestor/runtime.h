@@ -49,7 +49,9 @@ struct Place {
 };
 
 // A size that a model leaves open, and where it is read. A "place" is an index into the inputs' dimensions,
-// of all inputs one after another; a "number" is one into what `kernel` computes.
+// of all inputs one after another, or kFoundByRun: the calls find it out (kFound). A "number" is an index
+// into what `kernel` computes.
+constexpr int64_t kFoundByRun = -1;
 struct PlanSymbol {
   std::string name, what;  // "seq", "dimension 1 of input 'x' (seq)"
   int64_t least = 1, most = 0, place = 0;
@@ -60,7 +62,7 @@ struct PlanSymbol {
 struct PlanSizes {
   struct Requirement {  // a number that must not be 0
     std::string text;
-    int64_t number = 0;
+    int64_t number = 0, after = kFoundByRun;  // after: the symbol that is to be found before; -1: none
   };
   struct Check {  // a dimension that must be that number
     std::string what;
@@ -76,7 +78,8 @@ struct PlanSizes {
   std::vector<Check> checks;
   std::vector<InArena> arena;
   std::vector<int64_t> workspaces;  // numbers: bytes that kernels need
-  std::vector<int64_t> outputs;     // numbers: the outputs' dimensions, one after another
+  std::vector<int64_t> outputs;     // numbers: the outputs' dimensions, one after another, at most
+  std::vector<int64_t> made;        // and what they are after a run
   bool any() const { return !symbols.empty(); }
 };
 
@@ -105,7 +108,12 @@ bool fits(const std::vector<int64_t>& shape, const PlanTensor& t);
 //   kNext   ends an iteration: the i64 at args[0] is one more. Goes on at call `target` unless it is as many
 //           as args[1], or args[2] is false. Where `bytes` isn't 0 and as many iterations are done, the run
 //           fails instead
-inline constexpr int kCopy = -1, kCheck = -2, kPoint = -3, kSkip = -4, kLoop = -5, kNext = -6;
+//
+// kFound: the i64 at args[0] is the size of the symbol whose index is `bytes`. The numbers are computed anew.
+inline constexpr int kCopy = -1, kCheck = -2, kPoint = -3, kSkip = -4, kLoop = -5, kNext = -6, kFound = -7;
+constexpr bool is_jump(int kernel) {
+  return kernel == kSkip || kernel == kLoop || kernel == kNext;
+}
 struct PlanCall {
   int kernel = kCopy;
   std::vector<Place> args;
@@ -188,8 +196,11 @@ class Runnable {
   virtual int threads() const = 0;
   using Shape = std::vector<int64_t>;
   // Makes ready for runs on inputs of these shapes, and says the outputs'. Throws UserError where a size is
-  // out of bounds or sizes contradict each other.
+  // out of bounds or sizes contradict each other. Where values decide an output's size, its shape is the
+  // largest that it may have.
   virtual std::vector<Shape> fit(const std::vector<Shape>& inputs);
+  // The outputs' shapes in the last run, in whose buffers they stand in front; empty: those that fit gave.
+  virtual std::vector<Shape> made() const { return {}; }
   // Pointers in the order of inputs() and outputs(), aligned to the element, none overlapping an output.
   // Nothing is checked.
   virtual void run_raw(const void* const* inputs, void* const* outputs) = 0;
@@ -214,6 +225,8 @@ class Executor : public Runnable {
   int threads() const override { return plan_->threads; }
   void run_raw(const void* const* inputs, void* const* outputs) override;
   std::vector<Shape> fit(const std::vector<Shape>& inputs) override;
+  std::vector<Shape> made() const override;
+  std::map<std::string, int64_t> found() const;  // sizes that the last run found, by the symbols' names
   void forked() override;
 
   // Threads stay on these CPUs, one for each; the first is the caller's, which isn't touched. Before the

@@ -151,11 +151,17 @@ int run(const TuneVerb& v) {
   untuned.db.clear();
   const CompileOptions compile = compile_options(untuned, "default");
   const CompiledModel model = partition_model(load(v.common.model, compile), compile);
-  if (model.graph.symbols)
-    throw UserError(Diagnostic{"tune works for known sizes", {}, {}, model.graph.symbols->hint()});
   const std::vector<TuneTask> all = tune_tasks(model.partition);
   std::vector<TuneTask> tasks;
-  for (const size_t i : select(model.partition.funcs, v.func)) tasks.push_back(all[i]);
+  size_t open = 0;
+  for (const size_t i : select(model.partition.funcs, v.func)) {
+    if (all[i].func.dims.empty())
+      tasks.push_back(all[i]);
+    else
+      ++open;
+  }
+  if (tasks.empty() && open > 0)
+    throw UserError(Diagnostic{"tune works for known sizes", {}, {}, model.graph.symbols->hint()});
 
   options.seconds = parse_seconds(v.time);
   options.trials = v.trials;
@@ -180,6 +186,11 @@ int run(const TuneVerb& v) {
   if (options.workers.commands.empty()) roofline.emplace(options.target, options.threads);
   report::Roofline* const known = roofline ? &*roofline : nullptr;
   TuneDisplay display(functions_of(tasks, known), known, options.seconds, v.common.json);
+  if (open > 0)
+    display.warn(fmt::format(
+        "{} {} sizes that runs decide and keep{} the default schedule{}", open,
+        open == 1 ? "function has" : "functions have", open == 1 ? "s" : "",
+        model.graph.symbols->hint().empty() ? "" : "; known ones: " + model.graph.symbols->hint()));
   options.on_progress = [&](const TuneProgress& p) { display.show(p); };
   options.warn = options.workers.warn = [&](const std::string& what) { display.warn(what); };
   for (size_t i = 0; i < v.schedules.size(); ++i) {

@@ -140,6 +140,7 @@ void against_graph(const VerifyVerb& v, const Device& device, std::optional<Grap
 Sizes draw_sizes(const Symbols& symbols, int run, std::mt19937_64& rng) {
   Sizes out;
   for (const Symbol& s : symbols.all()) {
+    if (s.bound) continue;  // the run finds it
     const int64_t most = std::min(s.most, std::max(4 * s.typical, s.least + 8));
     std::uniform_int_distribution<int64_t> any(s.least, most);
     const bool one = run == 2 && s.least < 1 && s.most >= 1;
@@ -172,7 +173,15 @@ int over_sizes(const VerifyVerb& v, const SpecializedModel& specialized, const C
     std::optional<GraphOracle> oracle;
     try {
       outputs = executor->run(inputs);
-      oracle.emplace(std::move(load_with_oracle(v.common.model, fixed).second.value()));
+      fixed.build.found = executor->found();
+      for (const auto& [name, size] : fixed.build.found)
+        at += fmt::format("{}{}={}", at.empty() ? "at " : " ", name, size);
+      auto again = load_with_oracle(v.common.model, fixed).second;
+      if (!again) {
+        report.skip(at, "iterations find other sizes than these, which isn't evaluated");
+        continue;
+      }
+      oracle.emplace(std::move(*again));
     } catch (const UserError& e) {
       report.skip(at, e.diagnostic().message);
       continue;

@@ -64,6 +64,12 @@ class ArtifactModule : public ArtifactWriter {
     llvm::Function* use = define(name_ + "_use_memory", i32_, {ptr_, ptr_, i64_});
     b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_use_memory"),
                                {use->getArg(0), use->getArg(1), use->getArg(2)}));
+    if (plan_.sizes.made != plan_.sizes.outputs) {
+      llvm::Function* made =
+          define(name_ + "_made", llvm::Type::getVoidTy(module_.getContext()), {ptr_, ptr_});
+      b_.CreateCall(runtime_function("nestor_instance_made"), {made->getArg(0), made->getArg(1)});
+      b_.CreateRetVoid();
+    }
     llvm::Function* why = define(name_ + "_why", ptr_, {ptr_});
     b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_why"), {why->getArg(0)}));
     llvm::Function* size = define(name_ + "_memory_size", i64_, {ptr_});
@@ -94,7 +100,7 @@ class ArtifactModule : public ArtifactWriter {
     for (const PlanSizes::Check& x : s.checks)
       checks.push_back(record(x.what, name("check", checks.size()), {x.place, x.number}));
     for (const PlanSizes::Requirement& x : s.requirements)
-      requirements.push_back(record(x.text, name("requirement", requirements.size()), {x.number}));
+      requirements.push_back(record(x.text, name("requirement", requirements.size()), {x.number, x.after}));
     for (const PlanSizes::InArena& x : s.arena) arena.push_back(record("", "", {x.bytes, x.first, x.last}));
     llvm::Function* kernel = module_.getFunction(kernel_symbol(s.kernel));
     NESTOR_CHECK(kernel) << "no kernel " << s.kernel;
@@ -104,7 +110,8 @@ class ArtifactModule : public ArtifactWriter {
                                            records(requirements, "requirements"),
                                            records(arena, "in_arena"),
                                            words(s.workspaces, "workspaces"),
-                                           words(s.outputs, "output_dims")};
+                                           words(s.outputs, "output_dims"),
+                                           words(s.made, "made_dims")};
     for (const size_t n : {static_cast<size_t>(s.numbers), symbols.size(), checks.size(), requirements.size(),
                            arena.size(), s.workspaces.size(), s.outputs.size()})
       fields.push_back(b_.getInt64(n));

@@ -89,11 +89,13 @@ std::string shape_members(const std::vector<PlanTensor>& tensors, const std::str
   return out.empty() ? "  int64_t none[1];\n" : out;
 }
 
-// "seq: 1 to 2048"
+// "seq: 1 to 2048, y.count: as values decide"
 std::string symbol_lines(const PlanSizes& sizes) {
   std::string out;
   for (const PlanSymbol& s : sizes.symbols)
-    out += fmt::format("{}{}: {} to {}", out.empty() ? "" : ", ", in_comment(s.name), s.least, s.most);
+    out +=
+        fmt::format("{}{}: {}", out.empty() ? "" : ", ", in_comment(s.name),
+                    s.place == kFoundByRun ? "as values decide" : fmt::format("{} to {}", s.least, s.most));
   return out;
 }
 
@@ -115,6 +117,12 @@ int64_t {name}_memory_size(const struct {name}_input_shapes* inputs);
 /* Runs take no memory but these bytes of the host's, which it frees after the instance; NULL: their own again. Before the
  * next run, {name}_fit is to be called: it fails where the sizes need more ({name}_memory_size). Returns 0 or {guard}_BUSY. */
 int32_t {name}_use_memory(struct {name}* instance, void* memory, int64_t bytes);
+)";
+
+constexpr const char* kMade =
+    R"(/* The outputs' shapes in the last run, whose values stand in front of the buffers: values decide some. Those that
+ * {name}_fit gives are the largest that they may have. */
+void {name}_made(const struct {name}* instance, struct {name}_output_shapes* outputs);
 )";
 
 constexpr const char* kOptions = R"(struct {name}_options {{
@@ -244,6 +252,7 @@ std::string artifact_header(const Plan& plan, const std::string& name, const Tar
   words.needs = "libc and libm only";
   words.weights_note = "shared by all instances";
   if (plan.sizes.any()) words.device_functions = kSizes;
+  if (plan.sizes.made != plan.sizes.outputs) words.device_functions += kMade;
   return header_of(plan, name, words, notes);
 }
 

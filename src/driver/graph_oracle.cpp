@@ -10,6 +10,7 @@
 #include "src/driver/graph_runs.h"
 #include "src/driver/load.h"
 #include "src/driver/oracle.h"
+#include "src/graph/found_sizes.h"
 #include "src/graph/unfolded.h"
 
 namespace nestor {
@@ -48,9 +49,11 @@ Comparison compared(const Tensor& got, const Runs& runs) {
 
 struct GraphOracle::Impl {
   GraphRuns runs;
+  std::map<std::string, int64_t> found;
 };
 
-GraphOracle::GraphOracle(Graph g, const Target& target) : impl_(new Impl{GraphRuns(std::move(g), target)}) {}
+GraphOracle::GraphOracle(Graph g, const Target& target, std::map<std::string, int64_t> found)
+    : impl_(new Impl{GraphRuns(std::move(g), target), std::move(found)}) {}
 GraphOracle::~GraphOracle() = default;
 GraphOracle::GraphOracle(GraphOracle&&) noexcept = default;
 
@@ -61,6 +64,7 @@ double GraphOracle::seconds() const {
 
 std::vector<GraphOracle::Check> GraphOracle::check(const NamedTensors& inputs, const NamedTensors& outputs) {
   GraphRuns& runs = impl_->runs;
+  const std::map<std::string, int64_t>& found = impl_->found;
   const Graph& g = runs.graph();
   const auto value = [&](ValueId v) -> const Value& { return g.values[static_cast<size_t>(v)]; };
   std::vector<Check> checks;
@@ -71,6 +75,12 @@ std::vector<GraphOracle::Check> GraphOracle::check(const NamedTensors& inputs, c
     runs.set(v, same);
   }
   runs.run(0, [&](const Node& n) {
+    if (is_found_size(n)) {
+      const Runs counts = runs.runs_of(n.outputs[0]);
+      Tensor size(DType::i64, {});
+      size.set_int(0, found.at(symbol_found_by(n)));
+      checks.push_back({"the size " + symbol_found_by(n), compare(size, counts[0]), counts[0]});
+    }
     for (const ValueId v : n.outputs) {
       if (v < 0 || !value(v).constant.defined()) continue;
       const Runs made = runs.runs_of(v);
@@ -93,7 +103,8 @@ std::pair<Source, std::optional<GraphOracle>> load_with_oracle(const std::string
   Source source{build_graph(model, again), std::nullopt};
   if (source.graph.symbols) return {std::move(source), std::nullopt};
   again.warn = {};
-  return {std::move(source), GraphOracle(build_unfolded(model, again), oracle_target(options.target))};
+  return {std::move(source),
+          GraphOracle(build_unfolded(model, again), oracle_target(options.target), again.found)};
 }
 
 }  // namespace nestor

@@ -12,6 +12,7 @@
 #include "nestor/walk.h"
 #include "src/driver/oracle.h"
 #include "src/graph/control_flow.h"
+#include "src/graph/found_sizes.h"
 
 namespace nestor {
 
@@ -204,15 +205,16 @@ size_t GraphRuns::functions() const {
   return count;
 }
 
-// Nodes that outputs depend on, and those that were evaluated to find shapes.
+// Nodes that outputs depend on, those that were evaluated to find shapes, and those that find sizes.
 std::vector<int> GraphRuns::alive() const {
   std::vector<bool> read(g_.values.size(), false);
   for (const ValueId v : g_.outputs) read[static_cast<size_t>(v)] = true;
   std::vector<int> out;
   for (size_t i = g_.nodes.size(); i-- > 0;) {
     const Node& n = g_.nodes[i];
-    const bool wanted = std::any_of(n.outputs.begin(), n.outputs.end(),
-                                    [&](ValueId v) { return v >= 0 && read[static_cast<size_t>(v)]; });
+    const bool wanted = is_found_size(n) || std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) {
+                          return v >= 0 && read[static_cast<size_t>(v)];
+                        });
     if (!wanted) continue;
     out.push_back(static_cast<int>(i));
     for (const ValueId v : n.inputs)

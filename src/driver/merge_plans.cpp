@@ -38,6 +38,11 @@ Expr is_not_0(const Expr& number) {
   return make::binary(BinaryOp::ne, number, Expr(0));
 }
 
+[[noreturn]] void refuse_found(const std::string& name) {
+  throw UserError("--specialize isn't supported here: values decide the size " + name +
+                  " for some of the sizes, and for others it is known");
+}
+
 std::string_view bytes_in(const Tensor& t) {
   return {static_cast<const char*>(t.data()), static_cast<size_t>(t.bytes())};
 }
@@ -60,16 +65,29 @@ int PlanMerger::add_number(const Expr& number) {
   return it->second;
 }
 
+// The other model's symbols, as numbers of this one's. Both find the same sizes, or a run's outputs wouldn't
+// be what this model says.
+std::vector<int64_t> PlanMerger::symbols_of(const CompiledModel& m) const {
+  const std::vector<Symbol>& all = model_.graph.symbols->all();
+  const std::vector<Symbol>& others = m.graph.symbols->all();
+  std::vector<int64_t> out;
+  for (const Symbol& s : others) {
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Symbol& o) { return o.name == s.name; });
+    if (s.bound && same == all.end()) refuse_found(s.name);
+    NESTOR_CHECK(same != all.end()) << "the size " << s.name << " is open for chosen sizes alone";
+    out.push_back(same - all.begin());
+  }
+  for (size_t s = 0; s < all.size(); ++s)
+    if (all[s].bound && !std::count(out.begin(), out.end(), static_cast<int64_t>(s)))
+      refuse_found(all[s].name);
+  return out;
+}
+
 // What the other model's runs compute, of the symbols of this one.
-std::vector<Expr> PlanMerger::numbers_of(const CompiledModel& m) const {
+std::vector<Expr> PlanMerger::numbers_of(const CompiledModel& m, const std::vector<int64_t>& symbols) const {
   ReplaceLoads replace;
   replace.buffer = m.size_function.params.at(0).decl.buffer;
-  for (const Symbol& s : m.graph.symbols->all()) {
-    const std::vector<Symbol>& all = model_.graph.symbols->all();
-    const auto same = std::find_if(all.begin(), all.end(), [&](const Symbol& o) { return o.name == s.name; });
-    NESTOR_CHECK(same != all.end()) << "the size " << s.name << " is open for chosen sizes alone";
-    replace.by.push_back(make::load(sizes_, {Expr(static_cast<int64_t>(same - all.begin()))}));
-  }
+  for (const int64_t s : symbols) replace.by.push_back(make::load(sizes_, {Expr(s)}));
   std::vector<Expr> out;
   for (const Expr& e : stored_values(m.size_function)) out.push_back(replace.expr(e));
   return out;
@@ -84,7 +102,7 @@ Expr PlanMerger::condition(const CompiledModel& m, const std::vector<Expr>& numb
   for (size_t s = 0; s < values.size(); ++s)
     if (values[s]) require(eq(make::load(sizes_, {Expr(static_cast<int64_t>(s))}), Expr(*values[s])));
   for (const PlanSizes::Requirement& r : m.plan->sizes.requirements)
-    require(is_not_0(numbers.at(static_cast<size_t>(r.number))));
+    if (r.after < 0) require(is_not_0(numbers.at(static_cast<size_t>(r.number))));
   for (const PlanSizes::Check& c : m.plan->sizes.checks) {
     const Expr& wanted = numbers.at(static_cast<size_t>(c.number));
     for (const PlanSizes::Check& mine : plan_.sizes.checks) {
@@ -157,6 +175,7 @@ void PlanMerger::add_calls(const std::vector<PlanCall>& calls, const Starts& fro
   const auto first_call = static_cast<int64_t>(calls_.size());
   for (PlanCall call : calls) {
     if (call.kernel >= 0) call.kernel = from.kernels.at(static_cast<size_t>(call.kernel));
+    if (call.kernel == kFound) call.bytes = from.symbols.at(static_cast<size_t>(call.bytes));
     if (call.bytes_at >= 0) call.bytes_at += static_cast<int>(from.number);
     call.target += first_call;
     for (Place& p : call.args) {
@@ -178,10 +197,16 @@ int64_t PlanMerger::add(CompiledModel chosen, const std::vector<std::optional<in
   from.pointer = pointers_;
   pointers_ += plan.pointers;
   from.weights = place_weights(plan);
-  const std::vector<Expr> numbers = numbers_of(chosen);
+  from.symbols = symbols_of(chosen);
+  const std::vector<Expr> numbers = numbers_of(chosen, from.symbols);
   const Expr is_chosen = condition(chosen, numbers, values);
   numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
   add_buffers(buffers_, plan.sizes, numbers, is_chosen);
+  for (const PlanSizes::Requirement& r : plan.sizes.requirements)
+    if (r.after >= 0)
+      plan_.sizes.requirements.push_back(
+          {r.text, add_number(make::select(is_chosen, numbers.at(static_cast<size_t>(r.number)), Expr(1))),
+           from.symbols.at(static_cast<size_t>(r.after))});
   any_ = logical_or(any_, is_chosen);
   for (size_t k = 0; k < chosen.funcs.size(); ++k)
     from.kernels.push_back(kernel_for(std::move(chosen.funcs[k]), std::move(chosen.partition.funcs[k]),
@@ -201,6 +226,7 @@ CompiledModel PlanMerger::finish() {
   from.buffer = static_cast<int64_t>(buffers_.arena.size());
   from.pointer = pointers_;
   from.weights = open_weights_;
+  for (size_t s = 0; s < plan_.sizes.symbols.size(); ++s) from.symbols.push_back(static_cast<int64_t>(s));
   for (size_t k = 0; k < plan_.kernels.size(); ++k) from.kernels.push_back(static_cast<int>(k));
   const std::vector<Expr> numbers = numbers_;
   add_buffers(buffers_, plan_.sizes, numbers, logical_not(any_));

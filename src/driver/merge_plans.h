@@ -36,10 +36,12 @@ class PlanMerger {
   struct Starts {  // where what a plan counts from 0 begins in the merged one
     int64_t number = 0, buffer = 0, pointer = 0;
     std::vector<int> kernels;            // of its own
+    std::vector<int64_t> symbols;        // of its own
     std::map<int64_t, int64_t> weights;  // by offset in its own
   };
   int add_number(const Expr& number);
-  std::vector<Expr> numbers_of(const CompiledModel& m) const;
+  std::vector<int64_t> symbols_of(const CompiledModel& m) const;
+  std::vector<Expr> numbers_of(const CompiledModel& m, const std::vector<int64_t>& symbols) const;
   Expr condition(const CompiledModel& m, const std::vector<Expr>& numbers,
                  const std::vector<std::optional<int64_t>>& values) const;
   void add_buffers(PlanSizes& into, const PlanSizes& from, const std::vector<Expr>& numbers,

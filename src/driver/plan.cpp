@@ -21,6 +21,7 @@
 #include "src/driver/device_plan.h"
 #include "src/driver/plan_control.h"
 #include "src/driver/size_table.h"
+#include "src/graph/found_sizes.h"
 
 namespace nestor {
 
@@ -69,6 +70,8 @@ class PlanBuilder {
       for (const int n : call.nodes)
         if (const Node& node = graph_.nodes[static_cast<size_t>(n)]; is_index_check(node))
           plan->calls.push_back({kCheck, {plan->calls.back().args.back()}, 0, found_by(node)});
+        else if (is_found_size(node))
+          add_found(node, *plan);
     }
     copy_remaining_outputs(*plan);
     count_flops(*plan, graph_, partition_, funcs_);
@@ -87,6 +90,13 @@ class PlanBuilder {
  private:
   static constexpr const char* kSizeFunction = "sizes_of_run";
 
+  // The call before this one made the size of a symbol.
+  void add_found(const Node& node, Plan& plan) {
+    const std::string& name = symbol_found_by(node);
+    found_.push_back(sizes_->symbol(name));
+    plan.calls.push_back({kFound, {plan.calls.back().args.back()}, found_.back(), name});
+  }
+
   Expr bytes_expr(ValueId v) const {
     const Dims shape = stored_shape(graph_, partition_, v);
     return elements_of(shape).expr() * bytes_of(value(v).type.dtype);
@@ -102,11 +112,14 @@ class PlanBuilder {
       if (f.dims.empty()) continue;
       VarMap values;
       for (size_t d = 0; d < f.dims.size(); ++d) values[f.dims[d]] = call.sizes[d];
-      workspace.push_back(sizes_->add(substitute(workspace_size(f, threads), values)));
+      workspace.push_back(sizes_->add_most(substitute(workspace_size(f, threads), values)));
     }
-    std::vector<int64_t> outputs;
+    std::vector<int64_t> outputs, made;
     for (const ValueId v : graph_.outputs) {
-      for (const Dim& d : value(v).type.shape) outputs.push_back(sizes_->add(d.expr()));
+      for (const Dim& d : value(v).type.shape) {
+        outputs.push_back(sizes_->add_most(d.expr()));
+        made.push_back(sizes_->add(d.expr()));
+      }
       sizes_->require_bytes(value(v).type.shape, value(v).type.dtype, value(v).name);
     }
     std::vector<Dims> inputs;
@@ -114,10 +127,11 @@ class PlanBuilder {
       inputs.push_back(value(v).type.shape);
       sizes_->require_bytes(inputs.back(), value(v).type.dtype, value(v).name);
     }
-    plan.sizes = sizes_->finish(plan.inputs, inputs);
+    plan.sizes = sizes_->finish(plan.inputs, inputs, found_);
     plan.sizes.kernel = kSizeFunction;
     plan.sizes.workspaces = std::move(workspace);
     plan.sizes.outputs = std::move(outputs);
+    plan.sizes.made = std::move(made);
     plan.sizes.arena = std::move(in_arena_);
   }
 
@@ -190,7 +204,7 @@ class PlanBuilder {
     if (!sizes_) return as_int(bytes).value();
     sizes_->require_bytes(value(v).type.shape, value(v).type.dtype, value(v).name);
     // What a branch that isn't taken would need may come out as less than none.
-    return sizes_->add(Dim(max(bytes, Expr(0)), graph_.symbols).expr());
+    return sizes_->add_most(Dim(max(bytes, Expr(0)), graph_.symbols).expr());
   }
   // The arena is laid out by runs: a buffer's place is its index.
   void place_by_index() {
@@ -307,6 +321,7 @@ class PlanBuilder {
   std::unordered_multimap<size_t, size_t> packed_by_hash_;
   int64_t weight_bytes_ = 0;
   std::optional<SizeTable> sizes_;  // where some are symbolic
+  std::vector<int64_t> found_;      // symbols that calls find out, in their order
   std::vector<PlanSizes::InArena> in_arena_;
 };
 

@@ -6,6 +6,7 @@
 #include "nestor/limits.h"
 #include "nestor/print.h"
 #include "nestor/walk.h"
+#include "src/driver/most_of.h"
 
 namespace nestor {
 
@@ -82,6 +83,10 @@ int SizeTable::add_list(const std::vector<Expr>& unsafe) {
   return static_cast<int>(numbers_.size() - numbers.size());
 }
 
+int SizeTable::add_most(const Expr& number) {
+  return add(most_of(number, *symbols_));
+}
+
 void SizeTable::require(const Expr& condition, const std::string& text) {
   const int number = add(make::select(condition, Expr(1), Expr(0)));
   requirements_.push_back({text, number});
@@ -91,7 +96,8 @@ void SizeTable::require(const Expr& condition, const std::string& text) {
 void SizeTable::require_bytes(const Dims& shape, DType dtype, const std::string& name) {
   if (shape.known()) return;
   Expr bytes = make::float_imm(static_cast<double>(bytes_of(dtype)), kF64);
-  for (const Dim& d : shape) bytes = make::binary(BinaryOp::mul, bytes, make::cast(kF64, d.expr()));
+  for (const Dim& d : shape)
+    bytes = make::binary(BinaryOp::mul, bytes, make::cast(kF64, most_of(d.expr(), *symbols_)));
   const Expr most = make::float_imm(static_cast<double>(kMostBytes), kF64);
   const std::string would_be = "`" + name + "` would be " + to_string(dtype, shape) + ", ";
   require(make::binary(BinaryOp::le, bytes, most), would_be + "which is too large");
@@ -117,14 +123,22 @@ PrimFunc SizeTable::function(const std::string& name) const {
   return f;
 }
 
-PlanSizes SizeTable::finish(const std::vector<PlanTensor>& names, const std::vector<Dims>& inputs) {
+int64_t SizeTable::symbol(const std::string& name) const {
+  const Symbol* s = symbols_->find(name);
+  NESTOR_CHECK(s) << "no size is called " << name;
+  return s - symbols_->all().data();
+}
+
+PlanSizes SizeTable::finish(const std::vector<PlanTensor>& names, const std::vector<Dims>& inputs,
+                            const std::vector<int64_t>& found) {
   PlanSizes out;
   const auto what = [&](size_t i, size_t d) {
     const std::string text = to_string(inputs[i][d]);
     return "dimension " + std::to_string(d) + " of input '" + names[i].name + "'" +
            (inputs[i][d].known() ? "" : " (" + text + ")");
   };
-  for (const Symbol& s : symbols_->all()) out.symbols.push_back({s.var->name, "", s.least, s.most, -1});
+  for (const Symbol& s : symbols_->all())
+    out.symbols.push_back({s.bound ? s.name : s.var->name, s.name, s.least, s.most, kFoundByRun});
   int64_t place = 0;
   for (size_t i = 0; i < inputs.size(); ++i)
     for (size_t d = 0; d < inputs[i].size(); ++d, ++place) {
@@ -136,8 +150,14 @@ PlanSizes SizeTable::finish(const std::vector<PlanTensor>& names, const std::vec
           out.symbols[s].what = what(i, d);
         }
     }
-  for (const PlanSymbol& s : out.symbols) NESTOR_CHECK(s.place >= 0) << "no input says the size " << s.name;
+  for (size_t s = 0; s < out.symbols.size(); ++s)
+    NESTOR_CHECK(out.symbols[s].place >= 0 || symbols_->all()[s].bound)
+        << "no input says the size " << out.symbols[s].name;
   out.requirements = requirements_;
+  for (PlanSizes::Requirement& r : out.requirements)
+    for (const int64_t s : found)
+      if (uses_var(numbers_[static_cast<size_t>(r.number)], symbols_->all()[static_cast<size_t>(s)].var))
+        r.after = s;
   out.numbers = static_cast<int64_t>(numbers_.size());
   return out;
 }

@@ -18,14 +18,18 @@ class SizeTable {
 
   int add(const Expr& number);                     // over the symbols; its index
   int add_list(const std::vector<Expr>& numbers);  // that of the first of them, which stand in a row
+  int add_most(const Expr& number);                // the most that it may be (most_of)
   void require(const Expr& condition, const std::string& text);
   // That a tensor's size can be computed, isn't negative and has memory.
   void require_bytes(const Dims& shape, DType dtype, const std::string& name);
 
   // Lowered: `in` the symbols' values, `out` the numbers.
   PrimFunc function(const std::string& name) const;
-  // All but the kernel, what lies in the arena, and the outputs. `shapes` are those of the model's inputs.
-  PlanSizes finish(const std::vector<PlanTensor>& inputs, const std::vector<Dims>& shapes);
+  // All but the kernel, what lies in the arena, and the outputs. `shapes` are those of the model's inputs;
+  // `found` the symbols that calls find out, by their numbers, in the order of the calls.
+  PlanSizes finish(const std::vector<PlanTensor>& inputs, const std::vector<Dims>& shapes,
+                   const std::vector<int64_t>& found);
+  int64_t symbol(const std::string& name) const;  // its number
 
  private:
   Expr divided_safely(const Expr& number);

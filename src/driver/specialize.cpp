@@ -73,10 +73,11 @@ std::vector<Values> combinations(const ChosenSizes& sizes) {
 void check_sizes(const Symbols* symbols, const ChosenSizes& sizes) {
   std::string names;
   if (symbols)
-    for (const Symbol& s : symbols->all()) names += (names.empty() ? "" : ", ") + s.name;
+    for (const Symbol& s : symbols->all())
+      if (!s.bound) names += (names.empty() ? "" : ", ") + s.name;
   for (const auto& [name, values] : sizes) {
     const Symbol* s = symbols ? symbols->find(name) : nullptr;
-    if (!s)
+    if (!s || s->bound)
       throw UserError(Diagnostic{"--specialize " + name + ": the model leaves no such size open",
                                  {},
                                  {},
@@ -145,7 +146,7 @@ SpecializedModel compile_model(const std::string& spec, const CompileOptions& gi
   for (const auto& [name, values] : sizes) {
     if (options.build.dims.count(name))
       throw UserError("--specialize " + name + ": --dim gives that size a value");
-    OpenSize& open = options.build.open[name];
+    OpenSize& open = options.build.open.try_emplace(name, OpenSize{.least = 0}).first->second;
     if (open.typical == 0) open.typical = values.at(0);
   }
   Source source = load(spec, options);

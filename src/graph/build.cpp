@@ -14,6 +14,7 @@
 #include "src/graph/builder.h"
 #include "src/graph/edit.h"
 #include "src/graph/elements.h"
+#include "src/graph/found_sizes.h"
 #include "src/graph/inline_functions.h"
 #include "src/graph/passes.h"
 #include "src/graph/tensor_limits.h"
@@ -54,6 +55,7 @@ Graph Builder::run() {
   for (const ModelValue& v : m_.outputs) read_.insert(v.name);
   add_inputs();
   g_.symbols = around_ ? around_->symbols : inputs_.symbols();
+  if (!g_.symbols && may_find_sizes(m_)) g_.symbols = std::make_shared<Symbols>();
   add_initializers(m_);
   budget_.emplace(g_, kSmallWork);
   check_constants();
@@ -63,6 +65,10 @@ Graph Builder::run() {
   check_declared();
   if (branches_) drop_dead_steps();
   if (g_.symbols && (!around_ || around_->branch)) g_.symbols->close();
+  const auto is_number = [&](const Symbol& s) { return s.bound && options_.found.count(s.name); };
+  if (!around_ && g_.symbols && !bodies_find_sizes(g_) &&
+      std::all_of(g_.symbols->all().begin(), g_.symbols->all().end(), is_number))
+    g_.symbols = nullptr;
   problems_.throw_if_any({unknown_inputs_.begin(), unknown_inputs_.end()});
   if (branches_)
     remove_dead_nodes(g_, evaluate_);

@@ -11,6 +11,7 @@
 #include "src/graph/builder.h"
 #include "src/graph/control_flow.h"
 #include "src/graph/edit.h"
+#include "src/graph/found_sizes.h"
 
 namespace nestor {
 
@@ -273,6 +274,10 @@ void Builder::append_loop(const ModelNode& mn, Body body, const std::vector<Valu
   const Dim length = known_trips(g_, n).value_or(form.limit);
   for (size_t k = 0; k < results.size(); ++k) {
     TensorType type = value_of(body.graph, body.graph.outputs[1 + k]).type;
+    if (depends_on_found(body.graph, type.shape))
+      return refuse(mn, fmt::format("its output `{}` is {} in an iteration, whose values decide that size: "
+                                    "this isn't supported",
+                                    results[k], to_string(type)));
     if (static_cast<int64_t>(k) >= form.states) type.shape.insert(type.shape.begin(), length);
     n.outputs.push_back(made_by_body(results[k], type));
   }

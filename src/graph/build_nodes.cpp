@@ -6,10 +6,12 @@
 #include <algorithm>
 
 #include "nestor/nearest.h"
+#include "src/graph/build_parts.h"
 #include "src/graph/builder.h"
 #include "src/graph/compose.h"
 #include "src/graph/edit.h"
 #include "src/graph/elements.h"
+#include "src/graph/found_sizes.h"
 #include "src/graph/sort.h"
 #include "src/graph/spell_out.h"
 #include "src/graph/spell_out_bytes.h"
@@ -191,6 +193,7 @@ void Builder::build_node(const ModelNode& mn) {
       }
       return add_inner(made->nodes);
     }
+    if (is_found_size(n)) return build_found(mn, std::move(n));
     if (const auto wide = spell_out_halves(g_, n, mn, *op, fresh_)) {
       steps_.back() = {};  // the nodes that stand for it make its values
       return add_inner(*wide);
@@ -219,6 +222,35 @@ void Builder::build_node(const ModelNode& mn) {
   } catch (const UserError& e) {
     refuse_as(mn, n, e.diagnostic(), "");
   }
+}
+
+// The size is a symbol from here on, unless it is known already.
+void Builder::build_found(const ModelNode& mn, Node n) {
+  const ValueId out = find(mn.outputs[0]);
+  value_of(g_, out).type = {DType::i64, {}};
+  known_[static_cast<size_t>(out)] = true;
+  const Value& count = value_of(g_, n.inputs[0]);
+  if (count.constant.defined() || !count.elements.empty()) {
+    value_of(g_, out).constant = count.constant;
+    value_of(g_, out).elements = count.elements;
+    return;
+  }
+  if (!options_.control_flow)
+    return refuse(mn, "sizes that values decide aren't supported on this target", "a CPU as target");
+  const std::string wanted = symbol_found_by(n);
+  std::string name = wanted;
+  for (int k = 1; g_.symbols->find(name); ++k) name = fmt::format("{}{}", wanted, k);
+  const Dim size = g_.symbols->add_found(name, size_in(n.inputs[1]).value());
+  if (const auto it = options_.found.find(name); it != options_.found.end())
+    value_of(g_, out).constant = number(it->second, DType::i64);
+  else
+    value_of(g_, out).elements = {size.expr()};
+  n.inputs.pop_back();
+  n.attrs["symbol"] = name;
+  n.outputs = {add_unread({DType::i64, {}})};
+  value_of(g_, n.outputs[0]).name = name;
+  value_of(g_, n.outputs[0]).producer = static_cast<int>(g_.nodes.size());
+  g_.nodes.push_back(std::move(n));
 }
 
 void Builder::refuse_as(const ModelNode& mn, const Node& n, const Diagnostic& d, const std::string& hint) {

@@ -75,6 +75,18 @@ std::string Composer::op(const std::string& name, std::vector<std::string> input
   return made_.nodes.back().outputs[0];
 }
 
+std::string Composer::own(const std::string& name, std::vector<std::string> inputs, Attrs attrs,
+                          size_t outputs) {
+  const std::string first = op(name, std::move(inputs), std::move(attrs), outputs);
+  made_.nodes.back().domain = "nestor";
+  made_.nodes.back().opset = 1;
+  return first;
+}
+
+std::string Composer::found(const std::string& count, const Dim& most) {
+  return own("FoundSize", {count, number(most)}, {{"symbol", of_.outputs[0] + ".count"}});
+}
+
 std::string Composer::output(const std::string& first, size_t i) const {
   for (const ModelNode& n : made_.nodes)
     if (n.outputs[0] == first) return n.outputs.at(i);

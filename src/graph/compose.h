@@ -44,6 +44,12 @@ class Composer {
   // Appends a node of opset 23, and gives its (first) output's name. "" is an omitted input.
   std::string op(const std::string& name, std::vector<std::string> inputs, Attrs attrs = {},
                  size_t outputs = 1);
+  // The same with an operator of our own.
+  std::string own(const std::string& name, std::vector<std::string> inputs, Attrs attrs = {},
+                  size_t outputs = 1);
+  // A size that is known only when the model runs: that count, a scalar in i64, and at most `most`
+  // (found_sizes.h).
+  std::string found(const std::string& count, const Dim& most);
   std::string output(const std::string& first, size_t i) const;  // of the node whose first output that is
   std::string constant(Tensor t);
   std::string scalar(double value, DType type);

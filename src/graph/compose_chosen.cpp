@@ -1,5 +1,5 @@
-// Operators whose result's size depends on values. The values must be known when compiling; then the result
-// is a constant.
+// Operators whose result's size depends on values. Where these are known when compiling, the result is a
+// constant. Else a run finds the size (compose_found.cpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "src/graph/compose.h"
+#include "src/graph/compose_found.h"
 
 namespace nestor {
 
@@ -45,11 +46,15 @@ double overlap(const Box& a, const Box& b) {
 // Of each image and class the boxes from the highest score down, but for those that overlap one before.
 void non_max_suppression(Composer& c) {
   const OpContext& ctx = c.ctx();
-  const Tensor &boxes = known_tensor(c, 0), &scores = known_tensor(c, 1);
-  if (boxes.shape().size() != 3 || scores.shape().size() != 3 || boxes.shape()[2] != 4 ||
-      boxes.shape()[0] != scores.shape()[0] || boxes.shape()[1] != scores.shape()[2])
+  const Dims &of_boxes = c.shape(0), &of_scores = c.shape(1);
+  if (of_boxes.size() != 3 || of_scores.size() != 3 || !must_equal(of_boxes[2], 4) ||
+      !must_equal(of_boxes[0], of_scores[0], "boxes and scores are of the same images") ||
+      !must_equal(of_boxes[1], of_scores[2], "each box has a score"))
     ctx.fail(fmt::format("boxes {} and scores {}", to_string(c.type(0)), to_string(c.type(1))),
              "[batch, boxes, 4] and [batch, classes, boxes]");
+  for (const int i : {0, 1, 2, 3, 4})
+    if (ctx.has_input(i) && !ctx.constant(i)) return find_kept_boxes(c);
+  const Tensor &boxes = known_tensor(c, 0), &scores = known_tensor(c, 1);
   const int64_t most = c.has(2) ? c.known_number(2) : 0, count = boxes.shape()[1],
                 classes = scores.shape()[1];
   const auto number = [&](size_t i, double missing) {
@@ -85,6 +90,7 @@ void non_max_suppression(Composer& c) {
 
 // The different slices along an axis, or elements, and where they are.
 void unique(Composer& c) {
+  if (!c.ctx().constant(0)) return find_unique(c);
   const Tensor& x = known_tensor(c, 0);
   const bool flat = !c.ctx().has_attr("axis"), sorted = c.ctx().get_int("sorted", 1) != 0;
   const std::vector<int64_t> shape = flat ? std::vector<int64_t>{x.size()} : x.shape();
@@ -139,6 +145,7 @@ void unique(Composer& c) {
 
 // The places where a condition is true.
 void compress(Composer& c) {
+  if (!c.ctx().constant(1)) return find_compressed(c);
   const std::vector<int64_t> condition = c.known(1);
   const bool flat = !c.ctx().has_attr("axis");
   const int64_t axis = flat ? 0 : c.axis(c.ctx().get_int("axis", 0), c.rank(0));
@@ -152,12 +159,32 @@ void compress(Composer& c) {
   c.give(0, c.op("Gather", {x, c.ints(places)}, {{"axis", axis}}));
 }
 
+// Places of elements that aren't 0, in row-major order: [rank, count].
+void non_zero(Composer& c) {
+  const Tensor* x = c.ctx().constant(0);
+  if (!x) return find_places(c);
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < x->size(); ++i)
+    if (is_float(x->dtype()) ? x->get(i) != 0 : x->get_int(i) != 0) found.push_back(i);
+  const auto rank = static_cast<int64_t>(x->shape().size()), count = static_cast<int64_t>(found.size());
+  Tensor out(DType::i64, {rank, count});
+  int64_t below = 1;  // elements in one step along the axis
+  for (int64_t axis = rank; axis-- > 0;) {
+    const int64_t extent = x->shape()[static_cast<size_t>(axis)];
+    for (int64_t k = 0; k < count; ++k)
+      out.set_int(axis * count + k, found[static_cast<size_t>(k)] / below % extent);
+    below *= extent;
+  }
+  c.give(0, c.constant(std::move(out)));
+}
+
 }  // namespace
 
 std::vector<Composition> chosen_compositions() {
   return {{"", "NonMaxSuppression", 10, non_max_suppression},
           {"", "Unique", 11, unique},
-          {"", "Compress", 9, compress}};
+          {"", "Compress", 9, compress},
+          {"", "NonZero", 9, non_zero}};
 }
 
 }  // namespace nestor

@@ -14,6 +14,9 @@ struct Arithmetic {
   DType type;
   using Name = std::string;
   Name number(double v) const { return c.scalar(v, type); }
+  Name size(const Dim& v) const {
+    return v.known() ? number(static_cast<double>(static_cast<int64_t>(v))) : c.cast(c.number(v), type);
+  }
   Name add(const Name& a, const Name& b) const { return c.op("Add", {a, b}); }
   Name sub(const Name& a, const Name& b) const { return c.op("Sub", {a, b}); }
   Name mul(const Name& a, const Name& b) const { return c.op("Mul", {a, b}); }
@@ -22,14 +25,16 @@ struct Arithmetic {
   Name min(const Name& a, const Name& b) const { return c.op("Min", {a, b}); }
   Name both(const Name& a, const Name& b) const { return c.op("And", {a, b}); }
   Name where(const Name& cond, const Name& a, const Name& b) const { return c.op("Where", {cond, a, b}); }
-  Name counted(int64_t n, int64_t rank, int64_t axis) const { return c.cast(c.counted(n, rank, axis), type); }
+  Name counted(const Dim& n, int64_t rank, int64_t axis) const {
+    return c.cast(c.counted(n, rank, axis), type);
+  }
 };
 
 // ---- Regions of interest
 
 // One column of [regions, columns], as [regions, 1 ...].
 std::string column(Composer& c, size_t input, int64_t k, int64_t rank) {
-  std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
+  Dims shape(static_cast<size_t>(rank), 1);
   shape[0] = c.size(input, 0);
   return c.reshaped(c.sliced(c.input(input), 1, k, k + 1), shape);
 }
@@ -38,10 +43,10 @@ std::string column(Composer& c, size_t input, int64_t k, int64_t rank) {
 struct Samples {
   std::string start, size;  // [regions, 1, 1]: of the region, and of one bin
   std::string count;        // of a bin's samples
-  int64_t most = 0;         // of which at most so many lie in the image
+  Dim most = 0;             // of which at most so many lie in the image
 };
 
-Samples samples_of(Composer& c, const Arithmetic& a, int64_t low, int64_t bins, int64_t extent) {
+Samples samples_of(Composer& c, const Arithmetic& a, int64_t low, int64_t bins, const Dim& extent) {
   const OpContext& ctx = c.ctx();
   const double scale = ctx.get_float("spatial_scale", 1);
   const bool half_pixel = ctx.node().opset >= 16 &&
@@ -68,7 +73,8 @@ Samples samples_of(Composer& c, const Arithmetic& a, int64_t low, int64_t bins, 
 
 // Weights of an axis' pixels in a bin's mean: [regions, bins, extent]. A sample outside counts as 0, one on
 // the border as the pixel there.
-std::string mean_weights(Composer& c, const Arithmetic& a, const Samples& s, int64_t bins, int64_t extent) {
+std::string mean_weights(Composer& c, const Arithmetic& a, const Samples& s, int64_t bins,
+                         const Dim& extent) {
   const auto as_rank_4 = [&](const std::string& v) { return c.op("Unsqueeze", {v, c.ints({3})}); };
   const std::string bin = a.add(s.start, a.mul(a.counted(bins, 3, 1), s.size));
   const std::string step = a.div(s.size, s.count);
@@ -76,12 +82,11 @@ std::string mean_weights(Composer& c, const Arithmetic& a, const Samples& s, int
   if (c.ctx().get_int("sampling_ratio", 0) == 0)  // from the first that isn't before the image
     k = a.add(
         k, a.max(c.op("Ceil", {a.sub(a.div(a.sub(a.number(-1), bin), step), a.number(0.5))}), a.number(0)));
-  const std::string at = a.add(bin, a.mul(a.add(k, a.number(0.5)), step)),
-                    last = a.number(static_cast<double>(extent));
+  const std::string at = a.add(bin, a.mul(a.add(k, a.number(0.5)), step)), last = a.size(extent);
   const std::string counts =
       a.both(c.op("Less", {k, s.count}),
              a.both(c.op("GreaterOrEqual", {at, a.number(-1)}), c.op("LessOrEqual", {at, last})));
-  const std::string inside = a.min(a.max(at, a.number(0)), a.number(static_cast<double>(extent - 1)));
+  const std::string inside = a.min(a.max(at, a.number(0)), a.size(extent - 1));
   const std::string apart = c.op("Abs", {a.sub(as_rank_4(inside), a.counted(extent, 4, 3))});
   const std::string weight = a.max(a.sub(a.number(1), apart), a.number(0));
   const std::string counted = a.where(as_rank_4(counts), weight, a.number(0));
@@ -94,14 +99,14 @@ struct Corner {
 };
 std::pair<Corner, Corner> corners(Composer& c, const Arithmetic& a, const Samples& s, int64_t bins,
                                   int64_t extent) {
-  const int64_t regions = c.size(1, 0);
+  const Dim regions = c.size(1, 0);
   const std::string step = a.div(s.size, s.count);
   std::string at = a.add(a.add(s.start, a.mul(a.counted(bins, 3, 1), s.size)),
                          a.mul(a.add(a.counted(s.most, 3, 2), a.number(0.5)), step));
   at = c.reshaped(at, {regions, bins * s.most});
-  const std::string there = a.both(c.op("GreaterOrEqual", {at, a.number(-1)}),
-                                   c.op("LessOrEqual", {at, a.number(static_cast<double>(extent))}));
-  const std::string end = a.number(static_cast<double>(extent - 1));
+  const std::string there =
+      a.both(c.op("GreaterOrEqual", {at, a.number(-1)}), c.op("LessOrEqual", {at, a.size(extent)}));
+  const std::string end = a.size(extent - 1);
   const std::string inside = a.min(a.max(at, a.number(0)), end), low = c.op("Floor", {inside});
   const std::string rest = a.sub(inside, low);
   const auto known = [&](const std::string& w) { return a.where(there, w, a.number(0)); };
@@ -112,21 +117,20 @@ std::pair<Corner, Corner> corners(Composer& c, const Arithmetic& a, const Sample
 // Of each sample the largest weighted corner, and of each bin the largest sample: [regions, channels, bins].
 void largest_of_regions(Composer& c, const Arithmetic& a, const Samples& rows, const Samples& columns,
                         int64_t height, int64_t width) {
-  const std::vector<int64_t>& x = c.type(0).shape;
-  const int64_t regions = c.size(1, 0), channels = x[1];
+  const Dims& x = c.type(0).shape;
+  const Dim regions = c.size(1, 0), channels = x[1];
   const auto [top, bottom] = corners(c, a, rows, height, x[2]);
   const auto [left, right] = corners(c, a, columns, width, x[3]);
-  const int64_t m = height * rows.most, n = width * columns.most;
+  const Dim m = height * rows.most, n = width * columns.most;
   const std::string flat =
       c.reshaped(c.op("Transpose", {c.input(0)}, {{"perm", std::vector<int64_t>{0, 2, 3, 1}}}),
                  {x[0] * x[2] * x[3], channels});
-  const std::string image = c.op("Mul", {c.reshaped(c.cast(c.input(2), DType::i64), {regions, 1, 1}),
-                                         c.scalar(static_cast<double>(x[2] * x[3]), DType::i64)});
+  const std::string image =
+      c.op("Mul", {c.reshaped(c.cast(c.input(2), DType::i64), {regions, 1, 1}), c.number(x[2] * x[3])});
   std::string largest;
   for (const Corner& row : {top, bottom})
     for (const Corner& column : {left, right}) {
-      const std::string line = c.op(
-          "Mul", {c.reshaped(row.pixel, {regions, m, 1}), c.scalar(static_cast<double>(x[3]), DType::i64)});
+      const std::string line = c.op("Mul", {c.reshaped(row.pixel, {regions, m, 1}), c.number(x[3])});
       const std::string at =
           c.op("Add", {c.op("Add", {image, line}), c.reshaped(column.pixel, {regions, 1, n})});
       const std::string weight =
@@ -142,15 +146,16 @@ void largest_of_regions(Composer& c, const Arithmetic& a, const Samples& rows, c
 // The mean is the same as a product with the rows' weights and one with the columns'.
 void roi_align(Composer& c) {
   const OpContext& ctx = c.ctx();
-  const std::vector<int64_t>& x = c.type(0).shape;
-  if (x.size() != 4 || c.rank(1) != 2 || c.size(1, 1) != 4 ||
-      c.type(2).shape != std::vector<int64_t>{c.size(1, 0)})
+  const Dims& x = c.type(0).shape;
+  if (x.size() != 4 || c.rank(1) != 2 || !must_equal(c.size(1, 1), 4) || c.rank(2) != 1 ||
+      !must_equal(c.size(2, 0), c.size(1, 0), "each region is in an image"))
     ctx.fail(fmt::format("the image is {}, the regions are {} in images {}", to_string(c.type(0)),
                          to_string(c.type(1)), to_string(c.type(2))),
              "[N, C, H, W], [regions, 4] and [regions]");
-  const int64_t regions = c.size(1, 0), height = ctx.get_int("output_height", 1),
-                width = ctx.get_int("output_width", 1);
-  if (height < 1 || width < 1 || product(x) == 0) ctx.fail("the image or the output has no elements");
+  const Dim regions = c.size(1, 0);
+  const int64_t height = ctx.get_int("output_height", 1), width = ctx.get_int("output_width", 1);
+  if (height < 1 || width < 1 || !(x[2] >= 1) || !(x[3] >= 1))
+    ctx.fail("the image or the output has no elements");
   const std::string mode = ctx.get_string("mode", "avg");
   if (mode != "avg" && mode != "max") ctx.fail("`mode` is \"" + mode + "\"", "avg or max");
   const Arithmetic a{c, c.type(0).dtype};
@@ -161,7 +166,7 @@ void roi_align(Composer& c) {
                "`sampling_ratio` 2");
     return largest_of_regions(c, a, rows, columns, height, width);
   }
-  const auto spread = [&](const std::string& v, std::vector<int64_t> shape) { return c.reshaped(v, shape); };
+  const auto spread = [&](const std::string& v, const Dims& shape) { return c.reshaped(v, shape); };
   const std::string down = spread(mean_weights(c, a, rows, height, x[2]), {regions, 1, height, x[2]});
   const std::string across = spread(c.op("Transpose", {mean_weights(c, a, columns, width, x[3])},
                                          {{"perm", std::vector<int64_t>{0, 2, 1}}}),
@@ -173,10 +178,10 @@ void roi_align(Composer& c) {
 // The largest element of each bin, whose edges are rounded to pixels; 0 where a bin has none.
 void max_roi_pool(Composer& c) {
   const OpContext& ctx = c.ctx();
-  const std::vector<int64_t>& x = c.type(0).shape;
+  const Dims& x = c.type(0).shape;
   const std::vector<int64_t> pooled = ctx.get_ints("pooled_shape", {});
-  if (x.size() != 4 || c.rank(1) != 2 || c.size(1, 1) != 5 || pooled.size() != 2 || pooled[0] < 1 ||
-      pooled[1] < 1)
+  if (x.size() != 4 || c.rank(1) != 2 || !must_equal(c.size(1, 1), 5) || pooled.size() != 2 ||
+      pooled[0] < 1 || pooled[1] < 1)
     ctx.fail(fmt::format("the image is {}, the regions are {}", to_string(c.type(0)), to_string(c.type(1))),
              "[N, C, H, W], [regions, 5] and a `pooled_shape` of two sizes");
   const Arithmetic a{c, c.type(0).dtype};
@@ -185,7 +190,7 @@ void max_roi_pool(Composer& c) {
     return c.op("Floor", {a.add(a.mul(column(c, 1, k, 3), a.number(scale)), a.number(0.5))});
   };
   // Whether a pixel belongs to a bin: [regions, bins, extent].
-  const auto belongs = [&](int64_t low, int64_t bins, int64_t extent) {
+  const auto belongs = [&](int64_t low, int64_t bins, const Dim& extent) {
     const std::string start = edge(low), bin = a.counted(bins, 3, 1), pixel = a.counted(extent, 3, 2);
     const std::string length = a.max(a.add(a.sub(edge(low + 2), start), a.number(1)), a.number(1));
     const std::string size = a.div(length, a.number(static_cast<double>(bins)));
@@ -193,11 +198,10 @@ void max_roi_pool(Composer& c) {
                       to = a.add(c.op("Ceil", {a.mul(a.add(bin, a.number(1)), size)}), start);
     return a.both(c.op("GreaterOrEqual", {pixel, from}), c.op("Less", {pixel, to}));
   };
-  const int64_t regions = c.size(1, 0);
+  const Dim regions = c.size(1, 0);
   const std::string image = c.reshaped(c.cast(c.sliced(c.input(1), 1, 0, 1), DType::i64), {regions});
   const std::string least = a.number(-std::numeric_limits<double>::infinity());
-  const auto largest = [&](const std::string& v, const std::string& of, const std::vector<int64_t>& mask,
-                           int64_t axis) {
+  const auto largest = [&](const std::string& v, const std::string& of, const Dims& mask, int64_t axis) {
     return c.reduced("ReduceMax", a.where(c.reshaped(of, mask), v, least), {axis}, false);
   };
   std::string y =

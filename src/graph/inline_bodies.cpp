@@ -108,6 +108,7 @@ class BodyInliner {
     auto captured = n.inputs.begin() + 1;
     for (const bool taken : {true, false}) {
       Graph body = *n.bodies[taken ? 0 : 1];
+      if (body.symbols && body.symbols != g_.symbols) g_.symbols->take_found(*body.symbols);
       (taken ? what->true_needs : what->false_needs) = needs_of(body);
       Partition q = partition_body_(body);
       const auto end = captured + static_cast<std::ptrdiff_t>(body.inputs.size());
@@ -127,6 +128,7 @@ class BodyInliner {
     std::vector<ControlFlow::Need> needs;
     if (!body.symbols || body.symbols == g_.symbols) return needs;
     for (const Symbols::Requirement& r : body.symbols->requirements()) {
+      if (body.symbols->uses_found(r.condition)) continue;  // the graph's, once the sizes are found
       const Dim unmet(make::select(g_.symbols->reduce(r.condition), Expr(0), Expr(1)), g_.symbols);
       if (unmet.known() && unmet == 0) continue;
       needs.push_back({unmet, fmt::format("{} must hold where a branch is taken{}{}", print(r.condition),

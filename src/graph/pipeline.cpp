@@ -1,4 +1,5 @@
 #include "src/graph/control_flow.h"
+#include "src/graph/found_sizes.h"
 #include "src/graph/passes.h"
 
 namespace nestor {
@@ -57,6 +58,7 @@ void optimize(Graph& g, const EvaluateFn& evaluate, const OptimizeOptions& optio
       if (options.note) options.note(std::string(pass.name) + " is left out: " + e.what());
     }
   }
+  order_found_sizes(g);
 }
 
 }  // namespace nestor

@@ -1,5 +1,6 @@
-// TopK finds its elements one by one, each behind the last one in order, by a function that all steps share
-// (src/ops/top_k.cpp). The values are gathered at the end, as they stand in the input.
+// TopK finds few elements one by one, each behind the last one in order, by a function that all steps share
+// (src/ops/top_k.cpp). For many, or as many as a run finds, all are put in order and the first ones are
+// taken. The values are gathered at the end, as they stand in the input.
 #include <cmath>
 
 #include "nestor/ops.h"
@@ -38,6 +39,7 @@ class TopKSpeller : Expansion {
 
   // Indices along the last dimension.
   ValueId found(ValueId x) {
+    if (!s_.few()) return first_in_order(x);
     if (s_.count == 0) {
       Dims shape = type(x).shape;
       shape.back() = 0;
@@ -56,6 +58,19 @@ class TopKSpeller : Expansion {
     }
     const auto last = static_cast<int64_t>(type(x).shape.size()) - 1;
     return cast(concatenated(std::move(indices), last), DType::i64);
+  }
+
+  ValueId first_in_order(ValueId x) {
+    const Dims shape = type(x).shape;
+    const ValueId keys =
+        add("OrderKey", {x}, {{"largest", int64_t{s_.largest}}, {"size", int64_t{1}}}, "nestor");
+    const Dim row = shape.back(), rows = elements_of(Dims(shape.begin(), shape.end() - 1));
+    const ValueId order = add("Order", {reshaped(cast(keys, DType::i64), {rows, row})}, {}, "nestor");
+    return reshaped(add("Slice", {order, list({0}), list({s_.count}), list({1})}), first_of(shape));
+  }
+  Dims first_of(Dims shape) const {
+    shape.back() = s_.count;
+    return shape;
   }
 
   const ops::TopKShape s_;

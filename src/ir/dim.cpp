@@ -215,6 +215,31 @@ Dim Symbols::add(const std::string& name, int64_t least, int64_t most, int64_t t
   return {Expr(all_.back().var), shared_from_this()};
 }
 
+Dim Symbols::add_found(const std::string& name, const Dim& bound) {
+  constexpr int64_t kUsual = 100;
+  const int64_t most = std::min(bound.range().hi, kMost);
+  const Dim size = add(name, 0, most, std::min(bound.typical(), kUsual));
+  all_.back().bound = bound.expr();
+  if (!bound.known()) facts_.assume(le(size.expr(), bound.expr()));
+  return size;
+}
+
+bool Symbols::uses_found(const Expr& e) const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [&](const Symbol& s) { return s.bound && uses_var(e, s.var); });
+}
+
+void Symbols::take_found(const Symbols& other) {
+  for (const Symbol& s : other.all_) {
+    const auto same = [&](const Symbol& mine) { return mine.var == s.var; };
+    if (!s.bound || std::any_of(all_.begin(), all_.end(), same)) continue;
+    all_.push_back(s);
+    facts_.set(s.var, {s.least, s.most});
+  }
+  for (const Requirement& r : other.requirements_)
+    if (other.uses_found(r.condition)) requirements_.push_back(r);
+}
+
 const Symbol* Symbols::find(const std::string& name) const {
   const auto it = std::find_if(all_.begin(), all_.end(), [&](const Symbol& s) { return s.name == name; });
   return it == all_.end() ? nullptr : &*it;
@@ -223,7 +248,7 @@ const Symbol* Symbols::find(const std::string& name) const {
 std::string Symbols::hint(const Expr& e) const {
   std::string out;
   for (const Symbol& s : all_)
-    if (!e || uses_var(e, s.var))
+    if (!s.bound && (!e || uses_var(e, s.var)))
       out += (out.empty() ? "--dim " : " --dim ") + s.name + "=" + std::to_string(s.typical);
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include "nestor/error.h"
 #include "nestor/ops.h"
+#include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "src/ops/template.h"
 
@@ -67,13 +68,13 @@ std::optional<int64_t> evaluate(const Expr& e, const VarMap& values) {
 
 }  // namespace ops
 
-// The body is copied fresh, so that a function may be inlined more than once; dimensions become numbers,
-// parameters the given tensors, temporaries those of the function being built.
+// The body is copied fresh, so that a function may be inlined more than once; dimensions become what they are
+// in the function being built, parameters the given tensors, temporaries those of the function being built.
 void FuncBuilder::inlined(const PrimFunc& f, const std::vector<BuildTensor>& args,
-                          const std::vector<int64_t>& dims) {
+                          const std::vector<Expr>& dims) {
   NESTOR_CHECK(args.size() == f.params.size() && dims.size() == f.dims.size()) << "arguments of " << f.name;
   VarMap values;
-  for (size_t i = 0; i < dims.size(); ++i) values.emplace(f.dims[i], Expr(dims[i]));
+  for (size_t i = 0; i < dims.size(); ++i) values.emplace(f.dims[i], dims[i]);
   Inliner inliner;
   BufferMap buffers;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -87,11 +88,7 @@ void FuncBuilder::inlined(const PrimFunc& f, const std::vector<BuildTensor>& arg
   for (const BufferDecl& a : f.allocs) {
     BufferDecl decl = a;
     decl.buffer = make_buffer(unique(a.buffer->name, buffer_names_), a.buffer->type);
-    for (Expr& extent : decl.shape) {
-      const auto value = ops::evaluate(extent, values);
-      NESTOR_CHECK(value) << "the shape of " << a.buffer->name << " in " << f.name;
-      extent = *value;
-    }
+    for (Expr& extent : decl.shape) extent = simplify(substitute(extent, values));
     buffers.emplace(a.buffer, decl.buffer);
     func_.allocs.push_back(std::move(decl));
   }

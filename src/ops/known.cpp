@@ -1,4 +1,4 @@
-// Operators whose result is known once their input's shape is (EyeLike), or its values (NonZero).
+// EyeLike, whose result is known once its input's shape is.
 #include <algorithm>
 
 #include "nestor/error.h"
@@ -8,8 +8,6 @@
 namespace nestor::ops {
 
 namespace {
-
-// ---- EyeLike
 
 std::vector<TensorType> infer_eye(const OpContext& ctx) {
   require_rank(ctx, 0, 2);
@@ -44,27 +42,6 @@ Tensor eye(const OpContext& ctx) {
   return out;
 }
 
-// ---- NonZero
-
-// Places of elements that aren't 0, in row-major order: [rank, count].
-Tensor places(const OpContext& ctx) {
-  const Tensor* x = ctx.constant(0);
-  if (!x) ctx.fail_unknown(0, "input 0, which the result's size depends on,");
-  std::vector<int64_t> found;
-  for (int64_t i = 0; i < x->size(); ++i)
-    if (is_float(x->dtype()) ? x->get(i) != 0 : x->get_int(i) != 0) found.push_back(i);
-  const auto rank = static_cast<int64_t>(x->shape().size()), count = static_cast<int64_t>(found.size());
-  Tensor out(DType::i64, {rank, count});
-  int64_t below = 1;  // elements in one step along the axis
-  for (int64_t axis = rank; axis-- > 0;) {
-    const int64_t extent = x->shape()[static_cast<size_t>(axis)];
-    for (int64_t k = 0; k < count; ++k)
-      out.set_int(axis * count + k, found[static_cast<size_t>(k)] / below % extent);
-    below *= extent;
-  }
-  return out;
-}
-
 }  // namespace
 
 void register_known(Rows& rows) {
@@ -77,17 +54,6 @@ void register_known(Rows& rows) {
                   .build = build_eye,
                   .static_inputs = {0},
                   .fold = eye});
-  rows.push_back({.name = "NonZero",
-                  .since = 9,
-                  .min_inputs = 1,
-                  .max_inputs = 1,
-                  .infer = [](const OpContext& ctx) -> std::vector<TensorType> {
-                    return {{DType::i64, places(ctx).shape()}};
-                  },
-                  .spelled_out = true,
-                  .static_inputs = {0},
-                  .fold = places,
-                  .note = "of values known at compile time"});
 }
 
 }  // namespace nestor::ops

@@ -19,6 +19,7 @@
 #include "nestor/check.h"
 #include "nestor/error.h"
 #include "nestor/parse.h"
+#include "nestor/print.h"
 #include "nestor/read_text.h"
 #include "nestor/simplify.h"
 #include "src/ops/common.h"
@@ -54,6 +55,12 @@ std::vector<size_t> params_of(const PrimFunc& f, bool outputs) {
   return out;
 }
 
+// A size of the node's, where the function has that expression over its dimensions.
+Dim size_of(const OpContext& ctx, const Expr& e, const VarMap& values) {
+  if (const auto number = ops::evaluate(e, values)) return *number;
+  return ctx.dim(substitute(e, values));
+}
+
 // The values of the function's dimensions at a node. Dimensions that stand alone in an input's shape are
 // bound by the first input that has them; then every shape must agree.
 VarMap unify(const OpContext& ctx, const PrimFunc& f) {
@@ -75,19 +82,17 @@ VarMap unify(const OpContext& ctx, const PrimFunc& f) {
       for (size_t d = 0; d < type.shape.size(); ++d) visit(decl.shape[d], type.shape[d], what);
     }
   };
-  each_dimension([&](const Expr& e, int64_t extent, const std::string&) {
-    if (const auto* v = e.as<VarRef>()) values.emplace(v->var, Expr(extent));  // the first one counts
+  each_dimension([&](const Expr& e, const Dim& extent, const std::string&) {
+    if (const auto* v = e.as<VarRef>()) values.emplace(v->var, extent.expr());  // the first one counts
   });
   for (const Var& d : f.dims)
     if (!values.count(d))
       ctx.fail("dimension " + d->name + " of " + f.name + " follows from no input",
                "give the node an integer attribute `" + d->name + "`");
-  each_dimension([&](const Expr& e, int64_t extent, const std::string& what) {
-    const auto value = ops::evaluate(e, values);
-    if (value == extent) return;
+  each_dimension([&](const Expr& e, const Dim& extent, const std::string& what) {
+    if (must_equal(size_of(ctx, e, values), extent, what)) return;
     std::string bound;
-    for (const Var& d : f.dims)
-      bound += (bound.empty() ? "" : ", ") + d->name + " = " + std::to_string(*as_int(values.at(d)));
+    for (const Var& d : f.dims) bound += (bound.empty() ? "" : ", ") + d->name + " = " + print(values.at(d));
     ctx.fail(what + "; these don't fit together with " + bound);
   });
   return values;
@@ -100,10 +105,9 @@ std::vector<TensorType> infer(const OpContext& ctx, const PrimFunc& f) {
     const BufferDecl& decl = f.params[p].decl;
     Dims shape;
     for (const Expr& e : decl.shape) {
-      const auto extent = ops::evaluate(e, values);
-      if (!extent || *extent < 0)
-        ctx.fail("the output " + decl.buffer->name + " gets a negative or undetermined dimension");
-      shape.push_back(*extent);
+      const Dim extent = size_of(ctx, e, values);
+      if (extent < 0) ctx.fail("the output " + decl.buffer->name + " gets a negative dimension");
+      shape.push_back(extent);
     }
     out.push_back({decl.buffer->type.dtype, shape});
   }
@@ -115,23 +119,30 @@ struct Template {
   PrimFunc func;
   std::function<void(const PrimFunc&)> check;
   std::mutex mutex;
-  std::set<Dims> checked;
+  std::set<std::vector<int64_t>> checked;
 };
 
-void check_once(Template& t, const Dims& dims, const VarMap& values) {
+// Of open sizes, for what they usually are.
+void check_once(Template& t, const OpContext& ctx, const VarMap& values) {
   if (!t.check) return;
+  std::vector<int64_t> dims;
+  VarMap usual;
+  for (const Var& d : t.func.dims) {
+    dims.push_back(ctx.dim(values.at(d)).typical());
+    usual[d] = Expr(dims.back());
+  }
   const std::lock_guard lock(t.mutex);
   if (t.checked.count(dims)) return;
-  t.check(with_dims(t.func, values));
+  t.check(with_dims(t.func, usual));
   t.checked.insert(dims);
 }
 
 void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out, Template& t) {
   const PrimFunc& f = t.func;
   const VarMap values = unify(ctx, f);
-  Dims dims;
-  for (const Var& d : f.dims) dims.push_back(*as_int(values.at(d)));
-  check_once(t, dims, values);
+  std::vector<Expr> dims;
+  for (const Var& d : f.dims) dims.push_back(values.at(d));
+  check_once(t, ctx, values);
   const std::vector<TensorType> types = infer(ctx, f);
   Tensors args;
   size_t next_in = 0, next_out = 0;

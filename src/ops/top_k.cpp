@@ -23,7 +23,6 @@ namespace nestor::ops {
 
 namespace {
 
-constexpr int64_t kMostPlaces = 4096;  // each is found by code of its own
 constexpr int64_t kLongestRow = int64_t{1} << 30;
 
 // No key of a float, or of a narrower integer, is the least number of its type.
@@ -165,10 +164,10 @@ TopKShape top_k_shape(const OpContext& ctx) {
   if (k.size() != 1) ctx.fail(fmt::format("`k` has {} elements, it must have one", k.size()));
   s.count = k[0];
   if (s.count < 0 || s.count > x[s.axis])
-    ctx.fail(fmt::format("`k` is {}, along an axis of {} elements", s.count, to_string(x[s.axis])));
-  if (s.count > kMostPlaces || x[s.axis] > kLongestRow)
-    ctx.fail(fmt::format("`k` is {}, of {} elements", s.count, to_string(x[s.axis])),
-             fmt::format("up to {} of 2^30 elements are supported, since the code is unrolled", kMostPlaces));
+    ctx.fail(
+        fmt::format("`k` is {}, along an axis of {} elements", to_string(s.count), to_string(x[s.axis])));
+  if (x[s.axis] > kLongestRow)
+    ctx.fail(fmt::format("an axis of {} elements", to_string(x[s.axis])), "up to 2^30 are supported");
   return s;
 }
 
@@ -180,7 +179,7 @@ void register_top_k(Rows& rows) {
                   .max_inputs = 1,
                   .infer = infer_top_k,
                   .spelled_out = true,
-                  .note = "found one by one, in order; NaN is the largest number"});
+                  .note = "in order; NaN is the largest number"});
   rows.push_back({.name = "TopK",
                   .since = 10,
                   .min_inputs = 2,
@@ -188,7 +187,7 @@ void register_top_k(Rows& rows) {
                   .infer = infer_top_k,
                   .spelled_out = true,
                   .static_inputs = {1},
-                  .note = "found one by one, in order; NaN is the largest number"});
+                  .note = "in order; NaN is the largest number"});
   rows.push_back({.name = "OrderKey",
                   .domain = "nestor",
                   .min_inputs = 1,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "catch.h"
+#include "nestor/artifact.h"
 #include "nestor/driver.h"
 #include "tests/graph/files.h"
 
@@ -28,6 +29,13 @@ struct OpenModel {
   CompileOptions options;
   std::string path;
 };
+
+inline std::unique_ptr<Runnable> artifact_of(const OpenModel& m, const CompiledModel& model) {
+  ArtifactOptions artifact;
+  artifact.path = m.folder / "m.so";
+  write_artifact(*model.plan, model.lowered(), model.target, artifact);
+  return load_artifact(artifact.path);
+}
 
 // With values for a weight that is only interesting by its shape, whose data is "ramp" in the text.
 inline std::string with_ramp(std::string text, int count, double step) {

@@ -1,5 +1,4 @@
 // Runs of models whose sizes are open: empty ones, hostile ones, and many in turn.
-#include "nestor/artifact.h"
 #include "nestor/print.h"
 #include "tests/command.h"
 #include "tests/driver/open_model.h"
@@ -69,13 +68,6 @@ std::string words() {
 
 NamedTensors input(std::vector<int64_t> shape) {
   return {{"x", Tensor::random(DType::f32, std::move(shape), 3)}};
-}
-
-std::unique_ptr<Runnable> artifact_of(const OpenModel& m, const CompiledModel& model) {
-  ArtifactOptions artifact;
-  artifact.path = m.folder / "m.so";
-  write_artifact(*model.plan, model.lowered(), model.target, artifact);
-  return load_artifact(artifact.path);
 }
 
 }  // namespace

@@ -35,6 +35,16 @@ void catalog_more(std::vector<CatalogEntry>& all) {
                                        .attr("kernel_shape", Ints{2, 2})
                                        .attr("strides", Ints{2, 2})
                                        .attr("pads", Ints{0, 0, 0, 1})});
+  all.push_back({"FoundSize", OpCase("FoundSize", 1, "nestor").input(DType::i64, {})});
+  all.push_back({"KeptBoxes", OpCase("KeptBoxes", 1, "nestor")
+                                  .input({1, 5, 4})
+                                  .input({1, 2, 5})
+                                  .input(DType::i64, {})
+                                  .input(DType::f32, {})
+                                  .input(DType::f32, {})
+                                  .attr("most", int64_t{3})
+                                  .outputs(2)});
+  all.push_back({"Order", OpCase("Order", 1, "nestor").input(DType::i64, {2, 7})});
 }
 
 }  // namespace nestor

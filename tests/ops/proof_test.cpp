@@ -1,5 +1,5 @@
 // The default schedule of every operator is proved, for processors and for CUDA. Where elements are written is
-// what inputs say for two of them, which no proof follows: it says so.
+// what inputs say for a few of them, which no proof follows: it says so.
 #include "nestor/proof.h"
 
 #include "catch.h"
@@ -20,7 +20,7 @@ TEST_CASE("Every operator's default schedules are proved") {
       const Trace trace = default_schedule(f, target);
       const Proof p = verify_schedule(f, apply(f, trace), {.seconds = 60});
       INFO(e.what << " for " << name << "\n" << print(f) << print(trace) << describe(p));
-      if (e.what.starts_with("Scatter")) {
+      if (e.what.starts_with("Scatter") || e.what == "KeptBoxes" || e.what == "Order") {
         CHECK(describe(p).find("isn't linear in loops and iterators") != std::string::npos);
         continue;
       }

@@ -2,6 +2,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include <cstring>
 #include <mutex>
 
 #include "nestor/artifact.h"
@@ -170,6 +171,15 @@ class Model {
     return runnable_->fit(shapes);
   }
 
+  // What stands in front of an output whose size values decide.
+  static nb::object in_front(DType dtype, const Runnable::Shape& shape, const void* from) {
+    void* data = nullptr;
+    nb::object array = new_array(dtype, shape, &data);
+    const int64_t bytes = product(shape) * bytes_of(dtype);
+    if (bytes > 0) std::memcpy(data, from, static_cast<size_t>(bytes));
+    return array;
+  }
+
   nb::object run(const std::vector<const void*>& in, const std::vector<Runnable::Shape>& shapes,
                  const nb::object& given) {
     const std::vector<PlanTensor> inputs = with_shapes(runnable_->inputs(), shapes),
@@ -177,6 +187,7 @@ class Model {
     std::vector<nb::object> arrays;
     std::vector<WriteArray> held;
     std::vector<void*> out;
+    std::vector<Runnable::Shape> made;
     if (given.is_valid() && !given.is_none()) {
       const bool several = nb::isinstance<nb::tuple>(given) || nb::isinstance<nb::list>(given);
       if (several)
@@ -208,7 +219,10 @@ class Model {
       if (std::exchange(forks_, forks()) != forks()) runnable_->forked();
       runnable_->fit(shapes);
       runnable_->run_raw(in.data(), out.data());
+      made = runnable_->made();
     }
+    for (size_t i = 0; i < made.size(); ++i)
+      if (made[i] != outputs[i].shape) arrays[i] = in_front(outputs[i].dtype, made[i], out[i]);
     if (arrays.size() == 1) return arrays[0];
     nb::list all;
     for (const nb::object& a : arrays) all.append(a);
