@@ -282,8 +282,17 @@ class Compiling(unittest.TestCase):
                              (8, "specialize is of type int, not dict")]:
             with self.assertRaisesRegex(TypeError, words):
                 nestor.compile(graph, specialize=given)
-        with self.assertRaisesRegex(nestor.Error, r'specialize={"n": \[0\]}: n is from 1 to'):
-            nestor.compile(graph, specialize={"n": [0]})
+        with self.assertRaisesRegex(nestor.Error, r'specialize={"n": \[-1\]}: n is from 0 to'):
+            nestor.compile(graph, specialize={"n": [-1]})
+
+    def test_sizes_that_values_decide(self):
+        m = nestor.compile("Compress(f32[6,2], bool[6])", threads=1)
+        x = drawn(6, 2)
+        for chosen in ([1, 0, 0, 1, 1, 0], [0] * 6, [1] * 6):
+            mask = np.array(chosen, bool)
+            np.testing.assert_array_equal(m(x, mask), x.ravel()[:6][mask])
+        room = np.empty(6, np.float32)  # for the most that there can be
+        np.testing.assert_array_equal(m(x, np.array([0, 1, 0, 0, 0, 1], bool), out=room), x.ravel()[[1, 5]])
 
     def test_open_sizes_of_dlpack_arrays(self):
         class Foreign:
