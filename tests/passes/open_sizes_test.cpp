@@ -213,3 +213,39 @@ func twice[N](in X: f32[4,N], out Y: f32[4,N]) {
 })",
            {"storage_align T 0 8 3"}, sizes);
 }
+
+TEST_CASE("columns with a stride of sizes are turned in registers") {
+  const std::vector<std::vector<int64_t>> sizes = {{0, 3}, {1, 0}, {1, 1},  {1, 2},  {2, 1},  {1, 4},
+                                                   {1, 7}, {3, 5}, {1, 15}, {1, 16}, {2, 17}, {3, 35}};
+  const auto shuffles = [](const PrimFunc& f) {
+    int n = 0;
+    for_each_expr(f.body, [&](const Expr& e) { n += e.as<Shuffle>() ? 1 : 0; });
+    return n;
+  };
+  const Lines lines = {"w0 w1 = split Y.w [_, 16] tail=peel", "reorder Y (b h w0 w1 c)", "unroll Y.w1",
+                       "vectorize Y.c"};
+  SECTION("written") {  // rows may be so short that columns meet
+    const PrimFunc lowered = check_at(R"(
+func plain[H, W](in X: f32[2,H,W,16], out Y: f32[32,H,W]) {
+  for b in 2, h in H, w in W, c in 16 {
+    block Y(vb: S 2 = b, vh: S H = h, vw: S W = w, vc: S 16 = c) {
+      Y[vb*16+vc,vh,vw] = X[vb,vh,vw,vc]
+    }
+  }
+})",
+                                      lines, sizes);
+    CHECK(shuffles(lowered) > 64);
+  }
+  SECTION("read") {
+    const PrimFunc lowered = check_at(R"(
+func blocked[H, W](in X: f32[32,H,W], out Y: f32[2,H,W,16]) {
+  for b in 2, h in H, w in W, c in 16 {
+    block Y(vb: S 2 = b, vh: S H = h, vw: S W = w, vc: S 16 = c) {
+      Y[vb,vh,vw,vc] = X[vb*16+vc,vh,vw]
+    }
+  }
+})",
+                                      lines, sizes);
+    CHECK(shuffles(lowered) > 64);
+  }
+}
