@@ -165,7 +165,7 @@ class Rows : public Rewriter {
     });
     check(body, nullptr, false);
   }
-  bool possible() const { return possible_ && !rows_.empty(); }
+  bool possible() const { return possible_ && !rows_.empty() && (!vectors_ || folds_); }
 
   Stmt piece(const Stmt& body, const Expr& start, int64_t count) {
     start_ = start;
@@ -206,7 +206,11 @@ class Rows : public Rewriter {
   // elements of such a one are all as far apart by row.
   void check(const Stmt& s, const For* around, bool guarded) {
     if (const auto* f = s.as<For>(); f && rows_.count(f->var)) {
-      possible_ = possible_ && !around && f->kind != ForKind::vectorized && f->kind != ForKind::parallel;
+      possible_ = possible_ && !around && f->kind != ForKind::parallel;
+      const auto* inner = f->body.as<For>();
+      const bool vector = f->kind == ForKind::vectorized;
+      vectors_ = vectors_ || vector;
+      folds_ = folds_ || (vector && inner && inner->kind == ForKind::vectorized);
       return check(f->body, f, false);
     }
     match(
@@ -268,6 +272,9 @@ class Rows : public Rewriter {
   std::unordered_set<Buffer> own_;
   std::unordered_map<Buffer, int64_t> apart_;
   bool possible_ = true;
+  // Rows in vectors are better masked, save where each is a vector itself and their number is a constant
+  // (fold_rows.h).
+  bool vectors_ = false, folds_ = false;
   Expr start_;
   int64_t count_ = 0;
 };

@@ -249,3 +249,43 @@ func blocked[H, W](in X: f32[32,H,W], out Y: f32[2,H,W,16]) {
     CHECK(shuffles(lowered) > 64);
   }
 }
+
+TEST_CASE("rows of an open size are vectors, of which some are reduced together") {
+  check_at(R"(
+func few[N](in X: f32[2,N,16], const W: f32[2,2,16], const B: f32[2], out Y: f32[2,N]) {
+  alloc T: f32[2,N]
+  for o in 2, yx in N, cb in 2, cl in 16 {
+    block T(vo: S 2 = o, vyx: S N = yx, vcb: R 2 = cb, vcl: R 16 = cl) {
+      init { T[vo,vyx] = 0.0f32 }
+      T[vo,vyx] += X[vcb,vyx,vcl] * W[vo,vcb,vcl]
+    }
+  }
+  for o in 2, yx in N {
+    block Y(vo: S 2 = o, vyx: S N = yx) {
+      Y[vo,vyx] = T[vo,vyx] + B[vo]
+    }
+  }
+}
+)",
+           {"reorder T (yx o cb cl)",
+            "T_lanes = rfactor T.cl",
+            "fission T_lanes.o",
+            "fission T_lanes.yx",
+            "yx0 yx1 = split T.yx [_, 8] tail=peel",
+            "yx_t yx_l = split Y.yx [_, 64] tail=peel",
+            "vectorize Y.yx_l",
+            "lo lyx lcl = compute_at T_lanes T.yx0",
+            "reorder T_lanes (cb lyx lo lcl)",
+            "set_scope T_lanes local",
+            "vectorize T_lanes.lcl",
+            "unroll T_lanes (lyx lo)",
+            "T_lanes_init = decompose_reduction T_lanes.cb",
+            "reorder T (o yx1)",
+            "T_init = decompose_reduction T.o",
+            "vectorize T.cl",
+            "vectorize T.yx1",
+            "vectorize T_init.yx1",
+            "unroll T.o",
+            "unroll T_init.o"},
+           {{0}, {1}, {2}, {3}, {4}, {7}, {8}, {9}, {16}, {21}, {70}});
+}
