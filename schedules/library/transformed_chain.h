@@ -38,8 +38,13 @@ std::string loop_over_dim(const BlockInfo& reader, const Buffer& buffer, size_t 
 std::string in_last(const TransformedChain& c, const std::string& loop);
 // The last block's loops over images: what the products number together with rows and columns of tiles.
 std::vector<std::string> image_loops(const TransformedChain& c);
-// Tiles in a row, among those that the second block numbers through by `loop`; 0: it doesn't.
-int64_t tiles_of_row(const TransformedChain& c, std::string& loop);
+// Tiles as the second block and the products number them: by `loop`, which counts those of all rows, or,
+// where sizes of images are open, those of a row, and the rows by `rows`.
+struct Tiles {
+  std::string loop, rows;  // empty: none
+  int64_t in_row = 0;      // 0: they aren't numbered
+};
+Tiles tiles_of(const TransformedChain& c);
 
 // Blocks of rows of tiles: bytes transformed for one, tiles in it, how many blocks, bytes transformed for all
 // of them, those of the constant operand, how many cores share one, and the cycles of all products. Gives a

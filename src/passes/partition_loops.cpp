@@ -45,7 +45,7 @@ class Partitioner : public ScopedRewriter {
     }
     const auto extent = as_int(loop->extent);
     if (!extent)
-      if (auto parts = open_parts(loop->var, loop->extent, conditions_about(loop->var, loop->body),
+      if (auto parts = open_parts(loop->var, loop->extent, conditions_about(loop->var, loop->body, false),
                                   loop->body, facts()))
         return cut_open(*loop, *parts, annotations);
     const Interval full = extent ? full_part(*loop, *extent) : Interval{0, -1};
@@ -116,14 +116,20 @@ class Partitioner : public ScopedRewriter {
     return nothing - 1;
   }
 
-  static std::vector<Expr> conditions_about(const Var& v, const Stmt& body) {
+  static bool only_prefetches(const Stmt& s) {
+    bool only = true;
+    for_each_stmt(s, [&](const Stmt& inner) { only = only && !inner.as<Store>() && !inner.as<Update>(); });
+    return only;
+  }
+
+  static std::vector<Expr> conditions_about(const Var& v, const Stmt& body, bool of_prefetches = true) {
     std::vector<Expr> out;
     const auto collect = [&](const Expr& condition) {
       for (const Expr& c : conjuncts(condition))
         if (uses_var(c, v)) out.push_back(c);
     };
     for_each_stmt(body, [&](const Stmt& s) {
-      if (const auto* i = s.as<If>()) collect(i->cond);
+      if (const auto* i = s.as<If>(); i && (of_prefetches || !only_prefetches(s))) collect(i->cond);
     });
     for_each_expr(body, [&](const Expr& e) {
       if (const auto* s = e.as<Select>()) collect(s->cond);
