@@ -85,7 +85,7 @@ Var OwnSizes::named(const Expr& quotient) {
 
 void OwnSizes::name(PrimFunc& f) {
   std::vector<Var> dims = f.dims;
-  std::vector<Var> given;  // that a parameter's shape has
+  std::vector<Var> given;  // that parameters' shapes are made of
   const auto is_given = [&](const Var& v) { return std::find(given.begin(), given.end(), v) != given.end(); };
   bool of_params = true;
   Namer namer(f.dims, [&](const Expr& quotient) -> Expr {
@@ -99,8 +99,10 @@ void OwnSizes::name(PrimFunc& f) {
   });
   for (Param& p : f.params) {
     p.decl.shape = namer.shape(p.decl.shape);
-    for (const Expr& e : p.decl.shape)
-      if (const auto* size = e.as<VarRef>(); size && !is_given(size->var)) given.push_back(size->var);
+    for (const Expr& extent : p.decl.shape)
+      for_each_expr(extent, [&](const Expr& e) {
+        if (const auto* size = e.as<VarRef>(); size && !is_given(size->var)) given.push_back(size->var);
+      });
   }
   of_params = false;
   for (BufferDecl& d : f.allocs) d.shape = namer.shape(d.shape);

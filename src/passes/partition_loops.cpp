@@ -194,7 +194,7 @@ class Partitioner : public ScopedRewriter {
   Stmt by_open_digit(const Stmt& body, const Stmt& counted, const Var& v, const Expr& digit,
                      const std::vector<Expr>& digits) {
     const Expr none = Expr(Interval::kMax);
-    const auto parts = open_parts(v, none, conditions_about(v, counted), counted, facts());
+    const auto parts = open_parts(v, none, conditions_about(v, counted, false), counted, facts());
     if (!parts || !parts->full) return by_digits(body, digits);
     set_range(v, {parts->first, Interval::kMax});
     Stmt full = assuming(lt(v, parts->full), [&] { return by_digits(simplify(counted, facts()), digits); });
