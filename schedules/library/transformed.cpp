@@ -217,12 +217,15 @@ class Planner {
     const std::string &name = c_.products.name, out = name + "_out";
     BlockInfo b = analyze(s_.func(), name);
     const std::string& counted = tiles_.rows.empty() ? tiles_.loop : tiles_.rows;
-    for (Iter& i : b.iters)
+    for (Iter& i : b.iters) {
       if (!i.reduce && i.loop == counted) i.extent = i.extent / all_rows() * block_rows_;
+      if (!tiles_.rows.empty() && i.loop == tiles_.loop) i.extent += most_rows();  // its loop is to be split
+    }
     Tile t = choose_tile(b, target_);
+    if (!tiles_.rows.empty()) widen_for_rests(t, target_);
     even_columns(t, b, target_);
     leave_next_panel(t, b, target_);
-    if (streams_past(b, t)) {
+    if (tiles_.rows.empty() && streams_past(b, t)) {
       t.rows = t.row->extent;
       t.columns = 1;
       t.why_size = "the weights come from beyond L2: all tiles use each vector at once";

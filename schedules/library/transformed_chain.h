@@ -60,6 +60,9 @@ double cost_of_blocks(const TransformedBlocks& b, const Target& target);
 // are two of them at least.
 void even_columns(Tile& t, const BlockInfo& b, const Target& target);
 void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target);
+// The same with more columns and fewer rows: of as many rows as a run decides, a rest of one or two then has
+// sums enough under way.
+void widen_for_rests(Tile& t, const Target& target);
 
 // What the products b ask for ahead: panels of their weights, and the tiles' data of the next product.
 struct ProductLoops {

@@ -101,7 +101,8 @@ CompiledFunction compile_function(const Partition& p, size_t func, const Compile
   const PrimFunc& f = p.funcs[func];
   if (f.dims.empty()) return compile_function(f, options);
   const auto it = p.one_sample.find(static_cast<int>(func));
-  if (it == p.one_sample.end() || !pays_by_sample(it->second, p.typical)) return compile_symbolic(f, options, p.typical);
+  if (it == p.one_sample.end() || !pays_by_sample(it->second, p.typical))
+    return compile_symbolic(f, options, p.typical);
   const OneSample& one = it->second;
   PrimFunc of_one = one.func;
   of_one.name = f.name;

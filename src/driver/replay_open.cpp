@@ -119,6 +119,7 @@ std::vector<OpenChoice> choices_for_open_sizes(const PrimFunc& f,
     if (!from_database(choice.origin)) return out;
   }
   const Target& target = options.target;
+  out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(usual, target)); }});
   for (const int64_t times : {1, 4, 16}) {
     if (times > 1 && std::any_of(f.dims.begin(), f.dims.end(),
                                  [&](const Var& d) { return typical.at(d) > kMostPlanned / times; }))

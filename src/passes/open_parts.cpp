@@ -283,7 +283,7 @@ class Rows : public Rewriter {
 
 std::optional<Stmt> rest_in_pieces(const Var& v, const OpenParts& parts, const Stmt& body) {
   constexpr int64_t kMostRows = 32;
-  const int64_t together = parts.step > 5 ? 4 : parts.step;  // rows of a piece
+  const int64_t together = parts.step > 6 ? 4 : parts.step;  // rows of a piece
   if (!parts.size || parts.step < 2 || parts.step > kMostRows) return std::nullopt;
   Rows rows(v, parts, body);
   if (!rows.possible()) return std::nullopt;
