@@ -49,8 +49,6 @@ class Shift : public Rewriter {
 }  // namespace
 
 bool pays_by_sample(const OneSample& one, const std::unordered_map<Var, int64_t>& typical) {
-  VarMap sizes;
-  for (const Var& d : one.func.dims) sizes[d] = Expr(typical.at(d));
   int64_t bytes = 0, weights = 0;
   for (const Param& p : one.func.params) {
     if (p.role != Role::constant) continue;
@@ -59,7 +57,7 @@ bool pays_by_sample(const OneSample& one, const std::unordered_map<Var, int64_t>
     bytes += size * bytes_of(p.decl.buffer->type.dtype);
   }
   return bytes <= kStayNear ||
-         flops_of(with_dims(one.func, sizes)) >= kOftenUsed * static_cast<double>(weights);
+         flops_of(with_dims(one.func, typical)) >= kOftenUsed * static_cast<double>(weights);
 }
 
 PrimFunc over_samples(const PrimFunc& f, const OneSample& one, const PrimFunc& lowered) {

@@ -110,9 +110,7 @@ std::vector<OpenChoice> choices_for_open_sizes(const PrimFunc& f,
                                                const std::unordered_map<Var, int64_t>& typical,
                                                const CompileOptions& options) {
   constexpr int64_t kMostPlanned = 1 << 14;
-  VarMap sizes;
-  for (const Var& d : f.dims) sizes[d] = Expr(typical.at(d));
-  const PrimFunc usual = with_dims(f, sizes);
+  const PrimFunc usual = with_dims(f, typical);
   std::vector<OpenChoice> out;
   if (const ScheduleChoice choice = choose_schedule(usual, options); choice.origin != "default") {
     out.push_back({choice.origin, [=] { return Replay{choice.trace}; }});
