@@ -248,11 +248,21 @@ class Partitioner : public ScopedRewriter {
   // The body where no condition fails.
   Stmt free_of_guards(const Var& v, const Stmt& body, const OpenParts& parts, const Expr& end) {
     set_range(v, {parts.first, Interval::kMax});
-    return assuming(lt(v, end), [&] { return stmt(simplify(body, facts())); });
+    return assuming(below(v, end), [&] { return stmt(simplify(body, facts())); });
+  }
+  // Before: only what fails at first may fail, if the part without guards goes on from there.
+  Stmt before(const Var& v, const Stmt& body, const OpenParts& parts, const Expr& end) {
+    set_range(v, {0, parts.first - 1});
+    const Stmt guarded = stmt(simplify(fresh_copy(body), facts()));
+    if (!parts.full) return guarded;
+    const Expr followed = le(Expr(parts.first), end);
+    const Stmt alone = assuming(logical_and(followed, below(v, end)),
+                                [&] { return stmt(simplify(fresh_copy(body), facts())); });
+    return make::if_then(followed, alone, guarded);
   }
   // Behind: a tile that isn't full.
   Stmt behind(const Var& v, const Stmt& body, const OpenParts& parts) {
-    set_range(v, {0, Interval::kMax});
+    set_range(v, {parts.first, Interval::kMax});
     const auto pieces = rest_in_pieces(v, parts, body);
     return stmt(simplify(pieces ? *pieces : fresh_copy(body), facts()));
   }
@@ -264,10 +274,7 @@ class Partitioner : public ScopedRewriter {
     Stmt full = free_of_guards(v, loop.body, parts, end);
     if (loop.kind == ForKind::parallel || loop.kind == ForKind::thread) {
       if (parts.full) full = make::if_then(lt(v, end), full, behind(v, loop.body, parts));
-      if (parts.first) {
-        set_range(v, {0, parts.first - 1});
-        full = make::if_then(lt(v, parts.first), stmt(simplify(fresh_copy(loop.body), facts())), full);
-      }
+      if (parts.first) full = make::if_then(lt(v, parts.first), before(v, loop.body, parts, end), full);
       return make::loop(v, loop.extent, full, loop.kind, loop.thread, annotations);
     }
     std::vector<Stmt> out;
@@ -277,10 +284,7 @@ class Partitioner : public ScopedRewriter {
       out.push_back(make::loop(counter, simplify(max(to - from, 0), facts()), body, loop.kind, loop.thread,
                                annotations));
     };
-    if (parts.first) {
-      set_range(v, {0, parts.first - 1});
-      add(stmt(simplify(fresh_copy(loop.body), facts())), 0, lesser(parts.first, loop.extent, facts()));
-    }
+    if (parts.first) add(before(v, loop.body, parts, end), 0, lesser(parts.first, loop.extent, facts()));
     add(full, parts.first, end);
     if (parts.full) {
       // The full part may end before it begins, even below 0.
