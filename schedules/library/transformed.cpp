@@ -219,10 +219,13 @@ class Planner {
     const std::string& counted = tiles_.rows.empty() ? tiles_.loop : tiles_.rows;
     for (Iter& i : b.iters) {
       if (!i.reduce && i.loop == counted) i.extent = i.extent / all_rows() * block_rows_;
-      if (!tiles_.rows.empty() && i.loop == tiles_.loop) i.extent += most_rows();  // its loop is to be split
+      if (!tiles_.rows.empty() && i.loop == tiles_.loop) i.extent += target_.vector_registers;  // to be split
     }
     Tile t = choose_tile(b, target_);
-    if (!tiles_.rows.empty()) widen_for_rests(t, target_);
+    if (!tiles_.rows.empty()) {
+      t.row = b.iter(tiles_.loop);
+      widen_for_rests(t, target_);
+    }
     even_columns(t, b, target_);
     leave_next_panel(t, b, target_);
     if (tiles_.rows.empty() && streams_past(b, t)) {
