@@ -344,3 +344,12 @@ func joined[H, W](in A: f32[H,4], in B: f32[W,4], out Y: f32[H+W,4]) {
 })",
            {"reorder Y1 (j i)"}, {{0, 3}, {2, 0}, {1, 1}, {3, 5}});
 }
+
+TEST_CASE("blocks of tiles of an open size keep their results in registers") {
+  check_at(kGemm,
+           {"set_scope T local", "i0 i1 = split T.i [_, 3] tail=peel",
+            "ib it = split T.i0 [_, 4] tail=balanced", "j0 j1 = split T.j [_, 16] tail=peel",
+            "reorder T (ib j0 it k i1 j1)", "wi wj = reverse_compute_at Y T.it", "vectorize T.j1",
+            "vectorize Y.wj", "unroll T.i1", "unroll Y.wi", "T_init = decompose_reduction T.k"},
+           {{0}, {1}, {2}, {3}, {5}, {11}, {12}, {13}, {24}, {29}});
+}
