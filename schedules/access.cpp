@@ -171,7 +171,15 @@ bool tells_spatial(const Block& b, const std::vector<Expr>& indices) {
       solver.range(i.var, {0, *extent - 1});
     else
       solver.range(i.var, {0, Interval::kMax});
-  for (const Expr& e : indices) solver.know(e);
+  const auto is_iterator = [&](const Var& v) {
+    return std::any_of(b.iters.begin(), b.iters.end(), [&](const IterVar& i) { return i.var == v; });
+  };
+  for (const Expr& index : indices) {
+    solver.know(index);
+    for_each_expr(index, [&](const Expr& e) {  // others are sizes
+      if (const auto* r = e.as<VarRef>(); r && !is_iterator(r->var)) solver.know(r->var);
+    });
+  }
   solver.solve();
   return std::all_of(b.iters.begin(), b.iters.end(), [&](const IterVar& i) {
     return i.kind == IterKind::reduce || is_guard(b, i) || solver.knows(i.var);

@@ -1,6 +1,7 @@
 #include "schedules/affine.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "nestor/walk.h"
@@ -116,15 +117,30 @@ Linear without_quotients(Linear l) {
   return l;
 }
 
+// What the sum is to be multiplied with, so that all its quotients by constants vanish.
+int64_t common_divisor_of_quotients(const Linear& l) {
+  constexpr int64_t kMost = 1 << 20;
+  int64_t times = 1;
+  for (const Term& t : l.terms) {
+    const auto* q = t.atom.as<Binary>();
+    const auto c = q && q->op == BinaryOp::div ? as_int(q->b) : std::nullopt;
+    if (!c || *c < 1 || *c > kMost) continue;
+    times = std::lcm(times, *c / std::gcd(t.coefficient, *c));
+    if (times > kMost) return 1;
+  }
+  return times;
+}
+
 }  // namespace
 
 bool surely_le(const Linear& a, const Linear& b) {
   const Linear difference = add(b, a, -1);
   if (difference.is_constant()) return difference.constant >= 0;
+  const int64_t times = common_divisor_of_quotients(difference);  // a number above -1 is 0 at least
   Facts sizes;
   for (const Var& v : vars_of(to_expr(difference))) sizes.set(v, {0, Interval::kMax});
   return range_of(to_expr(difference), sizes).lo >= 0 ||
-         range_of(to_expr(without_quotients(difference)), sizes).lo >= 0;
+         range_of(to_expr(without_quotients(scale(difference, times))), sizes).lo > -times;
 }
 
 std::optional<Bound> unite(const Bound& a, const Bound& b) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <unordered_map>
 
 #include "nestor/walk.h"
 
@@ -10,6 +11,7 @@ namespace nestor {
 
 // The function with numbers for its symbolic dimensions.
 PrimFunc with_dims(const PrimFunc& f, const VarMap& dims);
+PrimFunc with_dims(const PrimFunc& f, const std::unordered_map<Var, int64_t>& sizes);  // of f's and others
 
 // Whether its body or a shape of it depends on one of them.
 bool uses_dim(const PrimFunc& f, const Var& dim);

@@ -61,7 +61,8 @@ void lanes_and_choice(Schedule& s, const std::string& block, const std::vector<s
 
 class Planner {
  public:
-  Planner(Schedule& s, const TransformedChain& c, const Target& target) : s_(s), c_(c), target_(target) {}
+  Planner(Schedule& s, const TransformedChain& c, const Target& target)
+      : s_(s), c_(c), target_(target), tiles_(tiles_of(c)) {}
 
   void run() {
     choose_block();
@@ -89,8 +90,7 @@ class Planner {
     for (const Access& a : c_.products.accesses)
       (a.constant ? constant : moved) += bytes_of(s_.func(), a.buffer);
     const double cycles = cycles_of(c_.products);
-    std::string tiles;
-    const int64_t row = std::max<int64_t>(1, tiles_of_row(c_, tiles)), full = most_rows();
+    const int64_t row = std::max<int64_t>(1, tiles_.in_row), full = most_rows();
     std::tuple<double, bool, double, int64_t> best;
     const auto try_block = [&](int64_t rows, int64_t count) {
       const int64_t block = moved / (rows_ * images) * rows, beside = rows * row;
@@ -204,7 +204,7 @@ class Planner {
 
   // Where threads share what is inside a block, the block's data don't stay anyway.
   void choose_parts() {
-    if (!whole_ && (!images_.empty() || block_rows_ < rows_)) return;
+    if ((!whole_ && (!images_.empty() || block_rows_ < rows_)) || !tiles_.rows.empty()) return;
     parts_ = parts_that_stay(c_.products, choose_tile(c_.products, target_), target_);
   }
 
@@ -216,14 +216,19 @@ class Planner {
   void plan_products() {
     const std::string &name = c_.products.name, out = name + "_out";
     BlockInfo b = analyze(s_.func(), name);
-    std::string tiles;
-    tiles_of_row(c_, tiles);
-    for (Iter& i : b.iters)
-      if (!i.reduce && i.loop == tiles) i.extent = i.extent / all_rows() * block_rows_;
+    const std::string& counted = tiles_.rows.empty() ? tiles_.loop : tiles_.rows;
+    for (Iter& i : b.iters) {
+      if (!i.reduce && i.loop == counted) i.extent = i.extent / all_rows() * block_rows_;
+      if (!tiles_.rows.empty() && i.loop == tiles_.loop) i.extent += target_.vector_registers;  // to be split
+    }
     Tile t = choose_tile(b, target_);
+    if (!tiles_.rows.empty()) {
+      t.row = b.iter(tiles_.loop);
+      widen_for_rests(t, target_);
+    }
     even_columns(t, b, target_);
     leave_next_panel(t, b, target_);
-    if (streams_past(b, t)) {
+    if (tiles_.rows.empty() && streams_past(b, t)) {
       t.rows = t.row->extent;
       t.columns = 1;
       t.why_size = "the weights come from beyond L2: all tiles use each vector at once";
@@ -246,7 +251,7 @@ class Planner {
       return std::string();
     };
     for (const Iter* i : b.spatial())
-      if (i != t.vector && i != t.row && i != t.column) order.push_back(loop_of(i));
+      if (i != t.vector && i != t.row && i != t.column && i->loop != tiles_.rows) order.push_back(loop_of(i));
     const auto cut = [&](const Iter* i, const std::string& size) {
       if (!i) return;
       const std::string loop = loop_of(i);
@@ -259,6 +264,8 @@ class Planner {
       inner.push_back(loop + "1");
     };
     cut(t.column, words.columns);
+    if (const Iter* rows = tiles_.rows.empty() ? nullptr : b.iter(tiles_.rows))
+      order.push_back(loop_of(rows));
     cut(t.row, words.rows);
     std::reverse(inner.begin(), inner.end());  // rows, columns, lanes
     const std::string at = order.back();
@@ -290,27 +297,31 @@ class Planner {
 
   void plan_input() {
     const std::string &first = c_.first.name, &second = c_.second.name;
-    std::string prefix, tiles;
-    if (!shared_.empty()) {
-      prefix = "v_";
-      move_to(s_, c_.second, shared_, prefix);
-    }
-    const int64_t row = tiles_of_row(c_, tiles);
+    const std::string prefix = shared_.empty() ? "" : "v_";
+    if (!shared_.empty()) move_to(s_, c_.second, shared_, prefix);
+    const std::string& tiles = tiles_.loop;
+    const int64_t row = tiles_.in_row;
     std::vector<std::string> order, late;
     for (const Iter* i : c_.second.spatial()) {
       if (i == c_.second.spatial().back() || i->loop == c_.by_second.loop || i->loop == tiles) continue;
       const bool chooses = loop_over_choice(*i);
       (chooses ? late : order).push_back(prefix + i->loop);
     }
-    if (row > 0) {
+    std::string at = order.front();
+    if (!tiles_.rows.empty()) {
+      at = prefix + tiles_.rows;
+      std::erase(order, at);
+      order.push_back(at);
+      late.push_back(prefix + tiles);
+    } else if (row > 0) {
       s_(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}]", prefix + tiles, second, row));
       order.push_back(prefix + tiles + "0");
       // Inside, so that a row of tiles is written to a few places at a time: those of all pairs of points lie
       // an image apart, often by a power of two (256@14: 28 to 18 us).
       late.push_back(prefix + tiles + "1");
+      at = prefix + tiles + "0";
     }
     input_ = order;
-    const std::string at = row > 0 ? prefix + tiles + "0" : order.front();
     order.insert(order.end(), late.begin(), late.end());
     order.insert(order.end(), {prefix + c_.by_second.loop, prefix + lanes_of_block(c_.second)});
     s_(fmt::format("reorder {} ({})", second, join(order)));
@@ -357,6 +368,7 @@ class Planner {
   Schedule& s_;
   const TransformedChain& c_;
   const Target& target_;
+  const Tiles tiles_;
   std::string y_, shared_;  // shared_: the loop that all phases of a block stand in; empty: none
   std::vector<std::string> images_, outer_, channels_, products_, input_;
   int64_t rows_ = 0, block_rows_ = 0;  // of tiles: in an image, in a block

@@ -104,28 +104,43 @@ std::vector<std::string> image_loops(const TransformedChain& c) {
 
 namespace {
 
-// The iterator of the second block that numbers tiles: that of the products which the constant operand
+// The iterators of the second block that number tiles: those of the products which the constant operand
 // doesn't have.
-const Iter* tiles_in_second(const TransformedChain& c) {
+std::vector<const Iter*> tiles_in_second(const TransformedChain& c) {
   const Buffer& made = c.second.output;
   const auto moves_constant = [&](const Iter& i) {
     return std::any_of(c.products.accesses.begin(), c.products.accesses.end(),
                        [&](const Access& a) { return a.constant && a.uses(i); });
   };
+  std::vector<const Iter*> out;
   for (size_t d = 0; d < write_of(c.second)->indices.size(); ++d) {
     const std::string read = loop_over_dim(c.products, made, d), written = loop_over_dim(c.second, made, d);
     const Iter* i = read.empty() || written.empty() ? nullptr : c.products.iter(read);
-    if (i && !i->reduce && !moves_constant(*i)) return c.second.iter(written);
+    if (i && !i->reduce && !moves_constant(*i)) out.push_back(c.second.iter(written));
   }
-  return nullptr;
+  return out;
+}
+
+// Whether the second block reads parts of the first's by a quotient or remainder of the iterator.
+bool is_divided(const TransformedChain& c, const Iter& i) {
+  bool found = false;
+  for (const Access& a : c.second.accesses)
+    for (const Expr& index : a.indices)
+      for_each_expr(index, [&](const Expr& e) {
+        const auto* b = e.as<Binary>();
+        found = found || (b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && uses_var(b->a, i.var));
+      });
+  return found;
 }
 
 }  // namespace
 
-int64_t tiles_of_row(const TransformedChain& c, std::string& loop) {
-  const Iter* tiles = tiles_in_second(c);
-  if (!tiles) return 0;
-  loop = tiles->loop;
+Tiles tiles_of(const TransformedChain& c) {
+  const std::vector<const Iter*> numbered = tiles_in_second(c);
+  if (numbered.empty()) return {};
+  if (numbered.size() > 1 && !is_divided(c, *numbered.back()))
+    return {numbered.back()->loop, numbered[numbered.size() - 2]->loop, numbered.back()->extent};
+  const Iter* tiles = numbered.front();
   int64_t row = tiles->extent;
   for (const Access& a : c.second.accesses)
     for (const Expr& e : a.indices) {
@@ -137,7 +152,7 @@ int64_t tiles_of_row(const TransformedChain& c, std::string& loop) {
       var = div->a.as<VarRef>();
       if (var && var->var == tiles->var) row = *as_int(div->b);
     }
-  return row;
+  return {tiles->loop, "", row};
 }
 
 }  // namespace nestor::library

@@ -38,8 +38,13 @@ std::string loop_over_dim(const BlockInfo& reader, const Buffer& buffer, size_t 
 std::string in_last(const TransformedChain& c, const std::string& loop);
 // The last block's loops over images: what the products number together with rows and columns of tiles.
 std::vector<std::string> image_loops(const TransformedChain& c);
-// Tiles in a row, among those that the second block numbers through by `loop`; 0: it doesn't.
-int64_t tiles_of_row(const TransformedChain& c, std::string& loop);
+// Tiles as the second block and the products number them: by `loop`, which counts those of all rows, or,
+// where sizes of images are open, those of a row, and the rows by `rows`.
+struct Tiles {
+  std::string loop, rows;  // empty: none
+  int64_t in_row = 0;      // 0: they aren't numbered
+};
+Tiles tiles_of(const TransformedChain& c);
 
 // Blocks of rows of tiles: bytes transformed for one, tiles in it, how many blocks, bytes transformed for all
 // of them, those of the constant operand, how many cores share one, and the cycles of all products. Gives a
@@ -55,6 +60,9 @@ double cost_of_blocks(const TransformedBlocks& b, const Target& target);
 // are two of them at least.
 void even_columns(Tile& t, const BlockInfo& b, const Target& target);
 void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target);
+// The same with more columns and fewer rows: of as many rows as a run decides, a rest of one or two then has
+// sums enough under way.
+void widen_for_rests(Tile& t, const Target& target);
 
 // What the products b ask for ahead: panels of their weights, and the tiles' data of the next product.
 struct ProductLoops {

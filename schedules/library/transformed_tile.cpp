@@ -46,4 +46,18 @@ void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target) {
   t = narrow;
 }
 
+void widen_for_rests(Tile& t, const Target& target) {
+  constexpr int64_t kMostColumns = 4, kLeastRows = 6;
+  if (!t.row || !t.column) return;
+  for (int64_t n = std::min(kMostColumns, t.column->extent); n > t.columns; --n) {
+    const int64_t rows = (target.vector_registers - 1) / n - 1;
+    if (rows < kLeastRows || t.column->extent % n != 0) continue;
+    t.why_size = fmt::format("{} x {} sums fit in {} registers, and {} of a rest of one row are enough", rows,
+                             n, target.vector_registers, n);
+    t.rows = rows;
+    t.columns = n;
+    return;
+  }
+}
+
 }  // namespace nestor::library

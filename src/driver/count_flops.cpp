@@ -1,11 +1,12 @@
 // Operations are counted on the functions before scheduling, so that what a schedule computes twice counts
 // once. Winograd's are counted after lowering: its transforms are written as sums with constant factors, most
-// of which are 0 or 1 and disappear there.
+// of which are 0 or 1 and disappear there. Where sizes are open, those of the usual ones are counted.
 #include "src/driver/count_flops.h"
 
 #include <algorithm>
 
 #include "nestor/flops.h"
+#include "nestor/nest_file.h"
 #include "src/graph/control_flow.h"
 
 namespace nestor {
@@ -25,7 +26,8 @@ double direct_flops(const Graph& g, const Node& winograd) {
 }  // namespace
 
 void count_flops(Plan& plan, const Graph& g, const Partition& p, const std::vector<CompiledFunction>& funcs) {
-  for (const CompiledFunction& f : funcs) plan.kernel_flops.push_back(flops_of(f.func));
+  for (const CompiledFunction& f : funcs)
+    plan.kernel_flops.push_back(flops_of(with_dims(f.func, p.typical)));
   std::vector<double> times = {1};  // of a call, by the loops around it; those of unknown length count once
   for (const KernelCall& call : p.calls) {
     if (call.func == kLoopBegins)
@@ -37,7 +39,7 @@ void count_flops(Plan& plan, const Graph& g, const Partition& p, const std::vect
       if (const Node& node = g.nodes[static_cast<size_t>(n)]; node.op == "WinogradConv")
         direct += direct_flops(g, node);
     double& done = plan.kernel_flops[static_cast<size_t>(call.func)];
-    if (direct > 0) done = flops_of(funcs[static_cast<size_t>(call.func)].lowered);
+    if (direct > 0) done = flops_of(with_dims(funcs[static_cast<size_t>(call.func)].lowered, p.typical));
     plan.flops.done += times.back() * done;
     plan.flops.effective += times.back() * std::max(done, direct);
   }

@@ -74,16 +74,24 @@ namespace {
 CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& options,
                                   const std::unordered_map<Var, int64_t>& typical) {
   std::vector<std::string> given_up;
-  for (ScheduleChoice& choice : choices_for_open_sizes(f, typical, options)) {
+  std::optional<CompiledFunction> best;
+  int lost = 0;  // steps of the best one
+  for (const OpenChoice& choice : choices_for_open_sizes(f, typical, options)) {
+    const bool plain = choice.origin == "plain";
+    if (best && plain) break;
+    Replay r = choice.make();
+    if (best && r.lost >= lost) continue;
     try {
-      choice.trace.given_up.insert(choice.trace.given_up.end(), given_up.begin(), given_up.end());
-      return compile_reviewed(f, choice, options);
+      r.trace.given_up.insert(r.trace.given_up.end(), given_up.begin(), given_up.end());
+      best = compile_reviewed(f, {std::move(r.trace), choice.origin, r.lost > 0 || plain}, options);
+      lost = r.lost;
+      if (lost == 0) break;
     } catch (const ScheduleError& e) {
-      const bool asked_for = choice.origin != "default" && choice.origin != "plain" && !from_database(choice);
-      if (asked_for) throw;
+      if (choice.origin != "default" && !plain && !from_database(choice.origin)) throw;
       give_up(given_up, "the " + choice.origin + " schedule of typical sizes", e);
     }
   }
+  if (best) return *std::move(best);
   return compile_reviewed(f, {{"", "", {}, std::move(given_up)}, "naive", true}, options);
 }
 
@@ -93,12 +101,13 @@ CompiledFunction compile_function(const Partition& p, size_t func, const Compile
   const PrimFunc& f = p.funcs[func];
   if (f.dims.empty()) return compile_function(f, options);
   const auto it = p.one_sample.find(static_cast<int>(func));
-  if (it == p.one_sample.end() || !pays_by_sample(it->second)) return compile_symbolic(f, options, p.typical);
+  if (it == p.one_sample.end() || !pays_by_sample(it->second, p.typical))
+    return compile_symbolic(f, options, p.typical);
   const OneSample& one = it->second;
   PrimFunc of_one = one.func;
   of_one.name = f.name;
-  CompiledFunction c = of_one.dims.empty() ? compile_function(of_one, options)
-                                           : compile_symbolic(of_one, options, p.typical);
+  CompiledFunction c =
+      of_one.dims.empty() ? compile_function(of_one, options) : compile_symbolic(of_one, options, p.typical);
   return {f, std::move(c.choice), std::move(c.scheduled), over_samples(f, one, c.lowered)};
 }
 

@@ -48,7 +48,7 @@ class Shift : public Rewriter {
 
 }  // namespace
 
-bool pays_by_sample(const OneSample& one) {
+bool pays_by_sample(const OneSample& one, const std::unordered_map<Var, int64_t>& typical) {
   int64_t bytes = 0, weights = 0;
   for (const Param& p : one.func.params) {
     if (p.role != Role::constant) continue;
@@ -56,7 +56,8 @@ bool pays_by_sample(const OneSample& one) {
     weights += size;
     bytes += size * bytes_of(p.decl.buffer->type.dtype);
   }
-  return bytes <= kStayNear || flops_of(one.func) >= kOftenUsed * static_cast<double>(weights);
+  return bytes <= kStayNear ||
+         flops_of(with_dims(one.func, typical)) >= kOftenUsed * static_cast<double>(weights);
 }
 
 PrimFunc over_samples(const PrimFunc& f, const OneSample& one, const PrimFunc& lowered) {

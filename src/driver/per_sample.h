@@ -8,7 +8,7 @@
 namespace nestor {
 
 // Whether the weights, which are read again for each sample, are used often enough, or stay near.
-bool pays_by_sample(const OneSample& one);
+bool pays_by_sample(const OneSample& one, const std::unordered_map<Var, int64_t>& typical);
 
 // `lowered`, made of the function of one sample, in a loop over the samples of f.
 PrimFunc over_samples(const PrimFunc& f, const OneSample& one, const PrimFunc& lowered);

@@ -52,6 +52,12 @@ PrimFunc of_sizes(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typ
   return with_dims(f, sizes);
 }
 
+// The step without what it does without; nullopt where there is nothing of it.
+std::optional<Step> without_hints(Step step) {
+  const auto erased = std::erase_if(step.options, [](const auto& o) { return o.first == "at_lines"; });
+  return erased > 0 ? std::optional(std::move(step)) : std::nullopt;
+}
+
 // Later steps do little with the digits of a loop over a product of open sizes.
 bool fuses_open_loops(const PrimFunc& f, const Step& step) {
   if (step.primitive != "fuse" || step.args.size() != 2) return false;
@@ -61,10 +67,19 @@ bool fuses_open_loops(const PrimFunc& f, const Step& step) {
   return false;
 }
 
+bool holds(Schedule& s, const Step& step) {
+  try {
+    s.step(step);
+    return true;
+  } catch (const ScheduleError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-bool from_database(const ScheduleChoice& choice) {
-  return choice.origin == "database" || choice.origin == "adapted";
+bool from_database(const std::string& origin) {
+  return origin == "database" || origin == "adapted";
 }
 
 Replay accepted_steps(const PrimFunc& f, const Trace& trace) {
@@ -81,6 +96,7 @@ Replay accepted_steps(const PrimFunc& f, const Trace& trace) {
         throw ScheduleError("`" + print(step) + "` would fuse loops over open sizes");
       s.step(step);
     } catch (const ScheduleError& e) {
+      if (const auto plain = without_hints(step); plain && holds(s, *plain)) continue;
       out.trace.given_up.push_back(e.diagnostic().message);
       out.lost += !is_hint(step);
       for (Stand& stand : stands_for(step)) stands.push_back(std::move(stand));
@@ -90,31 +106,27 @@ Replay accepted_steps(const PrimFunc& f, const Trace& trace) {
   return out;
 }
 
-std::vector<ScheduleChoice> choices_for_open_sizes(const PrimFunc& f,
-                                                   const std::unordered_map<Var, int64_t>& typical,
-                                                   const CompileOptions& options) {
+std::vector<OpenChoice> choices_for_open_sizes(const PrimFunc& f,
+                                               const std::unordered_map<Var, int64_t>& typical,
+                                               const CompileOptions& options) {
   constexpr int64_t kMostPlanned = 1 << 14;
-  VarMap sizes;
-  for (const Var& d : f.dims) sizes[d] = Expr(typical.at(d));
-  const PrimFunc usual = with_dims(f, sizes);
-  std::vector<ScheduleChoice> out;
-  if (ScheduleChoice choice = choose_schedule(usual, options); choice.origin != "default") {
-    out.push_back(choice);
-    if (!from_database(choice)) return out;
+  const PrimFunc usual = with_dims(f, typical);
+  std::vector<OpenChoice> out;
+  if (const ScheduleChoice choice = choose_schedule(usual, options); choice.origin != "default") {
+    out.push_back({choice.origin, [=] { return Replay{choice.trace}; }});
+    if (!from_database(choice.origin)) return out;
   }
-  std::vector<Replay> replays;
+  const Target& target = options.target;
+  out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(usual, target)); }});
   for (const int64_t times : {1, 4, 16}) {
     if (times > 1 && std::any_of(f.dims.begin(), f.dims.end(),
                                  [&](const Var& d) { return typical.at(d) > kMostPlanned / times; }))
       break;
-    replays.push_back(accepted_steps(f, default_schedule(of_sizes(f, typical, times), options.target)));
-    if (replays.back().lost == 0) break;
+    const PrimFunc near = of_sizes(f, typical, times);
+    out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(near, target)); }});
   }
-  std::ranges::stable_sort(replays, {}, &Replay::lost);
-  for (Replay& r : replays) out.push_back({std::move(r.trace), "default", r.lost > 0});
-  const Trace plain = plain_schedule(usual, options.target);
-  out.push_back({plain, "plain", true});
-  out.push_back({accepted_steps(f, plain).trace, "plain", true});
+  out.push_back({"plain", [=, &target] { return Replay{plain_schedule(usual, target)}; }});
+  out.push_back({"plain", [=, &target] { return accepted_steps(f, plain_schedule(usual, target)); }});
   return out;
 }
 

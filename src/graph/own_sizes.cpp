@@ -12,13 +12,13 @@ namespace {
 
 class Namer : public Rewriter {
  public:
-  Namer(const std::vector<Var>& dims, std::function<Var(const Expr&)> name)
+  Namer(const std::vector<Var>& dims, std::function<Expr(const Expr&)> name)
       : dims_(dims), name_(std::move(name)) {}
 
   Expr expr(const Expr& e) override {
     const auto* b = e.as<Binary>();
     const bool quotient = b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && as_int(b->b);
-    return quotient && of_sizes(b->a) ? Expr(name_(e)) : children(e);
+    return quotient && of_sizes(b->a) ? name_(e) : children(e);
   }
   std::vector<Expr> shape(const std::vector<Expr>& from) {
     std::vector<Expr> out;
@@ -40,8 +40,33 @@ class Namer : public Rewriter {
   }
 
   const std::vector<Var>& dims_;
-  std::function<Var(const Expr&)> name_;
+  std::function<Expr(const Expr&)> name_;
 };
+
+// (a + b)/c with constants b and c.
+struct Quotient {
+  Expr a;
+  int64_t b, c;
+};
+std::optional<Quotient> as_quotient(const Expr& e) {
+  const auto* div = e.as<Binary>();
+  const auto by = div && div->op == BinaryOp::div ? as_int(div->b) : std::nullopt;
+  if (!by) return std::nullopt;
+  const auto* sum = div->a.as<Binary>();
+  const auto more = sum && sum->op == BinaryOp::add ? as_int(sum->b) : std::nullopt;
+  return more ? Quotient{sum->a, *more, *by} : Quotient{div->a, 0, *by};
+}
+
+// The quotient as tiles of a size (v + c - 1)/c, if it is that: from ((a + b)/d + c - 1)/c the simplifier
+// makes (a + b + d*(c - 1))/(c*d).
+std::optional<Expr> as_tiles(const Expr& quotient, const Var& v, const Expr& value) {
+  const auto whole = as_quotient(quotient);
+  const Quotient part = as_quotient(value).value_or(Quotient{value, 0, 1});
+  if (!whole || whole->c % part.c != 0 || !same_expr(whole->a, part.a)) return std::nullopt;
+  const int64_t c = whole->c / part.c;
+  if (c < 2 || whole->b - part.b != part.c * (c - 1)) return std::nullopt;
+  return (Expr(v) + (c - 1)) / c;
+}
 
 }  // namespace
 
@@ -60,12 +85,26 @@ Var OwnSizes::named(const Expr& quotient) {
 
 void OwnSizes::name(PrimFunc& f) {
   std::vector<Var> dims = f.dims;
-  Namer namer(f.dims, [&](const Expr& quotient) {
+  std::vector<Var> given;  // that parameters' shapes are made of
+  const auto is_given = [&](const Var& v) { return std::find(given.begin(), given.end(), v) != given.end(); };
+  bool of_params = true;
+  Namer namer(f.dims, [&](const Expr& quotient) -> Expr {
+    for (const Var& v : given)
+      if (same_expr(quotient, value(v))) return v;
+    for (const Var& v : given)
+      if (const auto tiles = as_tiles(quotient, v, value(v)); tiles && !of_params) return *tiles;
     const Var v = named(quotient);
     if (std::find(dims.begin(), dims.end(), v) == dims.end()) dims.push_back(v);
     return v;
   });
-  for (Param& p : f.params) p.decl.shape = namer.shape(p.decl.shape);
+  for (Param& p : f.params) {
+    p.decl.shape = namer.shape(p.decl.shape);
+    for (const Expr& extent : p.decl.shape)
+      for_each_expr(extent, [&](const Expr& e) {
+        if (const auto* size = e.as<VarRef>(); size && !is_given(size->var)) given.push_back(size->var);
+      });
+  }
+  of_params = false;
   for (BufferDecl& d : f.allocs) d.shape = namer.shape(d.shape);
   f.body = namer.stmt(f.body);
   std::erase_if(dims, [&](const Var& v) { return !uses_dim(f, v); });

@@ -1,6 +1,7 @@
 // Sizes of a function's own. Where a size of the model comes divided ((height+1)/2 rows behind a strided
 // convolution), the quotient becomes a dimension of the function, which the caller computes: loops over it
 // are as plain as those over a size of the model, and layers that differ in nothing else share a function.
+// Tiles of a parameter's size ((height+3)/4 rows of them) that no parameter has stay what they are.
 #pragma once
 
 #include <memory>

@@ -81,8 +81,6 @@ int64_t taps_inside(int64_t input, int64_t output, int64_t pad) {
 // A convolution that the algorithm applies to.
 std::optional<Layer> layer_of(const Graph& g, const Node& n) {
   if (!has_winograd_form(g, n)) return std::nullopt;
-  const Dims& made = value_of(g, n.outputs[0]).type.shape;
-  if (!made[2].known() || !made[3].known()) return std::nullopt;
   const OpContext ctx(g, n);
   const std::vector<int64_t> x = ctx.input(0).shape.typical(), w = ctx.input(1).shape.typical(),
                              y = ctx.output(0).shape.typical();

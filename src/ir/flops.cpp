@@ -1,5 +1,6 @@
 #include "nestor/flops.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "nestor/walk.h"
@@ -39,7 +40,9 @@ double flops_of_stmt(const Stmt& s) {
           return 2.0 * u.value.type().lanes;
         return flops_of_expr(u.value) + (is_float(u.value.dtype()) ? u.value.type().lanes : 0);
       },
-      [](const If& i) { return flops_of_stmt(i.then_case) + (i.else_case ? flops_of_stmt(i.else_case) : 0); },
+      [](const If& i) {
+        return std::max(flops_of_stmt(i.then_case), i.else_case ? flops_of_stmt(i.else_case) : 0);
+      },
       [](const Alloc& a) { return flops_of_stmt(a.body); },
       [](const LetStmt& l) { return flops_of_expr(l.value) + flops_of_stmt(l.body); },
       [](const Evaluate&) { return 0.0; });

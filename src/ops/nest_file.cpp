@@ -227,6 +227,12 @@ PrimFunc with_dims(const PrimFunc& f, const VarMap& dims) {
   return simplify(out);
 }
 
+PrimFunc with_dims(const PrimFunc& f, const std::unordered_map<Var, int64_t>& sizes) {
+  VarMap dims;
+  for (const Var& d : f.dims) dims[d] = Expr(sizes.at(d));
+  return with_dims(f, dims);
+}
+
 void register_nest_file(const std::string& path, const std::function<void(const PrimFunc&)>& check) {
   const std::string text = read_text(path);
   static std::mutex mutex;

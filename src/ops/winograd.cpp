@@ -11,7 +11,7 @@
 // written as even part plus and minus odd part, which are then common.
 //
 //   Q[c,r,i,w]     r: rows of tiles of all images     from X, padded
-//   V[i,j,c,t]     t: tiles of all images
+//   V[i,j,c,t]     t: tiles of all images; where sizes of images are open, r,tx
 //   M[i,j,o,t]     += V * U over c
 //   R[n,o,y,tx,j]  rows of the output, each tile's columns still transformed
 //   T[n,o,y,x]
@@ -160,21 +160,31 @@ std::vector<TensorType> infer_conv(const OpContext& ctx) {
 }
 
 // a / b and a % b where one of them is known to be a itself.
-Expr quotient(const Expr& a, int64_t b, int64_t extent) {
-  return extent <= b ? Expr(0) : a / Expr(b);
+Expr quotient(const Expr& a, const Dim& b, const Dim& extent) {
+  return surely_le(extent, b) ? Expr(0) : a / b.expr();
 }
-Expr remainder(const Expr& a, int64_t b, int64_t extent) {
-  return extent <= b ? a : a % Expr(b);
+Expr remainder(const Expr& a, const Dim& b, const Dim& extent) {
+  return surely_le(extent, b) ? a : a % b.expr();
 }
 
 void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const Winograd& wino = tile_of(ctx);
   const TiledConv c = tiled_conv(ctx, wino);
   const bool has_bias = in.size() > 2 && in[2];
-  const int64_t m = wino.tile, ty = c.tiles.output[0], tx = c.tiles.output[1];
-  // The tiles of all images are one row of tiles; of as many images as a run decides, each has its own.
-  const bool apart = !c.n.known();
-  const int64_t width = (tx - 1) * m + wino.reads, rows = (apart ? Dim(1) : c.n) * ty, tiles = rows * tx;
+  const int64_t m = wino.tile;
+  const Dim ty = c.tiles.output[0], tx = c.tiles.output[1];
+  // The tiles of all images are one row of tiles; of as many images as a run decides, each has its own. Of
+  // images whose size a run decides, rows and columns of tiles are numbered apart: nothing is divided by
+  // them.
+  const bool grid = !ty.known() || !tx.known(), apart = !c.n.known() || (grid && c.n != 1);
+  const Dim width = (tx - 1) * m + wino.reads, rows = (apart ? Dim(1) : c.n) * ty;
+  const auto tiled = [&](auto first, const auto& row, const auto& column, const auto& both) {
+    if (grid)
+      first.insert(first.end(), {row, column});
+    else
+      first.push_back(both);
+    return first;
+  };
   const DType type = in[0].dtype();
   const auto axes = [&](std::vector<Axis> of_an_image) {
     if (apart) of_an_image.insert(of_an_image.begin(), {"n", c.n});
@@ -193,8 +203,9 @@ void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
 
   const BuildTensor x = padded_input(b, c.tiles, in[0], constant_like(in[0], 0));
   const BuildTensor q = temp("Q", {c.channels, rows, wino.reads, width});
-  const BuildTensor v = temp("V", {wino.reads, wino.reads, c.channels, tiles});
-  const BuildTensor products = temp("M", {wino.reads, wino.reads, c.filters, tiles});
+  const Dim tiles = grid ? tx : rows * tx;
+  const BuildTensor v = temp("V", tiled(Dims{wino.reads, wino.reads, c.channels}, rows, tx, tiles));
+  const BuildTensor products = temp("M", tiled(Dims{wino.reads, wino.reads, c.filters}, rows, tx, tiles));
   const BuildTensor r = b.temp("R", {type, {c.n, c.filters, c.direct.output[0], tx, wino.reads}});
   const BuildTensor t = has_bias ? b.temp("T", {type, out[0].shape}) : out[0];
 
@@ -206,26 +217,29 @@ void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
                e[3]);
     });
   });
-  b.compute(v, axes({i, j, {"c", c.channels}, {"t", tiles}}), [&](const Exprs& all) {
-    const Exprs e = inner(all);
-    return paired_rows(wino.input, e[1], [&](int64_t k) {
-      return of(q, all,
-                {e[2], quotient(e[3], tx, tiles), e[0], remainder(e[3], tx, tiles) * Expr(m) + Expr(k)});
-    });
-  });
-  b.reduce(products, axes({i, j, {"o", c.filters}, {"t", tiles}}), {{"c", c.channels}}, ReduceOp::add,
-           [&](const Exprs& all, const Exprs& k) {
+  const Axis row{"r", rows}, column{"t", tiles};
+  b.compute(v, axes(tiled(std::vector<Axis>{i, j, {"c", c.channels}}, row, column, column)),
+            [&](const Exprs& all) {
+              const Exprs e = inner(all);
+              const Expr y = grid ? e[3] : quotient(e[3], tx, tiles);
+              const Expr x = grid ? e[4] : remainder(e[3], tx, tiles);
+              return paired_rows(wino.input, e[1], [&](int64_t k) {
+                return of(q, all, {e[2], y, e[0], x * Expr(m) + Expr(k)});
+              });
+            });
+  b.reduce(products, axes(tiled(std::vector<Axis>{i, j, {"o", c.filters}}, row, column, column)),
+           {{"c", c.channels}}, ReduceOp::add, [&](const Exprs& all, const Exprs& k) {
              const Exprs e = inner(all);
-             return of(v, all, {e[0], e[1], k[0], e[3]}) *
+             return of(v, all, tiled(Exprs{e[0], e[1], k[0]}, e[3], e.back(), e[3])) *
                     make::cast(Type{type, 1}, in[1](e[2], e[0], e[1], k[0]));
            });
   const std::vector<Axis> pixels = {
       {"n", c.n}, {"o", c.filters}, {"y", c.direct.output[0]}, {"x", c.direct.output[1]}};
-  const bool many = !apart && c.n > 1;
+  const bool many = !apart && !grid && c.n > 1;
   b.compute(r, {pixels[0], pixels[1], pixels[2], {"tx", tx}, j}, [&](const Exprs& e) {
-    const Expr row = e[2] / Expr(m), first = many ? e[0] * Expr(ty) + row : row;
+    const Expr row = e[2] / Expr(m), first = many ? e[0] * ty.expr() + row : row;
     return output_rows(wino.output, e[2] % Expr(m), [&](int64_t k) {
-      return of(products, e, {k, e[4], e[1], first * Expr(tx) + e[3]});
+      return of(products, e, tiled(Exprs{k, e[4], e[1]}, row, e[3], first * tx.expr() + e[3]));
     });
   });
   b.compute(t, pixels, [&](const Exprs& e) {

@@ -97,8 +97,11 @@ struct Quotient {
 };
 std::optional<Quotient> as_quotient(const Expr& e) {
   const auto* q = e.as<Binary>();
+  const auto more = q && (q->op == BinaryOp::add || q->op == BinaryOp::sub) ? as_int(q->b) : std::nullopt;
+  const int64_t whole = !more ? 0 : q->op == BinaryOp::add ? *more : -*more;
+  if (more) q = q->a.as<Binary>();
   const auto by = q && q->op == BinaryOp::div ? as_int(q->b) : std::nullopt;
-  return by && *by > 0 ? std::optional(Quotient{q->a, *by}) : std::nullopt;
+  return by && *by > 0 ? std::optional(Quotient{q->a + whole * *by, *by}) : std::nullopt;
 }
 
 bool at_most(const Expr& a, const Expr& b, const Facts& facts) {
@@ -110,6 +113,10 @@ bool at_most(const Expr& a, const Expr& b, const Facts& facts) {
 }  // namespace
 
 Expr lesser(const Expr& a, const Expr& b, const Facts& facts) {
+  if (const auto* least = a.as<Binary>(); least && least->op == BinaryOp::min) {
+    if (at_most(least->a, b, facts) || at_most(least->b, b, facts)) return a;
+    if (at_most(b, least->a, facts)) return lesser(least->b, b, facts);
+  }
   if (at_most(a, b, facts)) return a;
   return at_most(b, a, facts) ? b : simplify(min(a, b), facts);
 }
@@ -121,7 +128,7 @@ std::optional<OpenParts> open_parts(const Var& v, const Expr& extent, const std:
   inside.facts.set(v, {0, Interval::kMax});
   inside.facts.assume(lt(v, extent));
   OpenParts out;
-  bool rows = true;
+  bool clash = false;
   for (const Expr& c : conditions) {
     if (can_prove(c, inside.facts)) continue;
     const auto below = as_below(c, v);
@@ -132,19 +139,20 @@ std::optional<OpenParts> open_parts(const Var& v, const Expr& extent, const std:
       const auto base = as_int(simplify(highest));
       if (!base || *base < 0 || *base / -below->stride >= kFurthest) continue;
       out.first = std::max(out.first, *base / -below->stride + 1);
-      rows = false;
+      out.only_rows = false;
       continue;
     }
     const Expr end = simplify((Expr(below->stride - 1) - highest) / below->stride, facts);
     const auto row = row_of(*below, inside);
-    rows = rows && row && (!out.size || (same_expr(out.size, row->size) && out.step == below->stride));
-    if (rows) {
+    out.only_rows = out.only_rows && row;
+    if (row) {
+      clash = clash || (out.size && !(same_expr(out.size, row->size) && out.step == below->stride));
       out.size = row->size;
       out.step = below->stride;
     }
     out.full = out.full ? lesser(out.full, end, facts) : end;
   }
-  if (!rows) out.size = {};
+  if (clash) out.size = {};
   return out.full || out.first ? std::optional(out) : std::nullopt;
 }
 
@@ -165,7 +173,7 @@ class Rows : public Rewriter {
     });
     check(body, nullptr, false);
   }
-  bool possible() const { return possible_ && !rows_.empty(); }
+  bool possible() const { return possible_ && !rows_.empty() && (!vectors_ || folds_); }
 
   Stmt piece(const Stmt& body, const Expr& start, int64_t count) {
     start_ = start;
@@ -206,7 +214,11 @@ class Rows : public Rewriter {
   // elements of such a one are all as far apart by row.
   void check(const Stmt& s, const For* around, bool guarded) {
     if (const auto* f = s.as<For>(); f && rows_.count(f->var)) {
-      possible_ = possible_ && !around && f->kind != ForKind::vectorized && f->kind != ForKind::parallel;
+      possible_ = possible_ && !around && f->kind != ForKind::parallel;
+      const auto* inner = f->body.as<For>();
+      const bool vector = f->kind == ForKind::vectorized;
+      vectors_ = vectors_ || vector;
+      folds_ = folds_ || (vector && inner && inner->kind == ForKind::vectorized);
       return check(f->body, f, false);
     }
     match(
@@ -268,6 +280,9 @@ class Rows : public Rewriter {
   std::unordered_set<Buffer> own_;
   std::unordered_map<Buffer, int64_t> apart_;
   bool possible_ = true;
+  // Rows in vectors are better masked, save where each is a vector itself and their number is a constant
+  // (fold_rows.h).
+  bool vectors_ = false, folds_ = false;
   Expr start_;
   int64_t count_ = 0;
 };
@@ -276,24 +291,31 @@ class Rows : public Rewriter {
 
 std::optional<Stmt> rest_in_pieces(const Var& v, const OpenParts& parts, const Stmt& body) {
   constexpr int64_t kMostRows = 32;
-  const int64_t together = parts.step > 5 ? 4 : parts.step;  // rows of a piece
+  const int64_t together = parts.step > 6 ? 4 : parts.step;  // rows of a piece
   if (!parts.size || parts.step < 2 || parts.step > kMostRows) return std::nullopt;
   Rows rows(v, parts, body);
   if (!rows.possible()) return std::nullopt;
   const Var left = make_var(v->name + "_rows");
+  // A tile at a border may have all rows. Which conditions fail in a piece is known by where it ends.
+  const bool border = !parts.only_rows;
+  const auto piece = [&](const Expr& start, int64_t count) {
+    const Stmt some = rows.piece(body, start, count);
+    return border ? make::if_then(lt(Expr(v) * parts.step + start + (count - 1), parts.size), some) : some;
+  };
   std::vector<Stmt> out;
-  if (together < parts.step) {
+  if (together < parts.step || border) {
     const Var four = make_var(v->name + "_part");
-    out.push_back(make::loop(four, Expr(left) / together, rows.piece(body, Expr(four) * together, together)));
+    out.push_back(make::loop(four, Expr(left) / together, piece(Expr(four) * together, together)));
   }
   Stmt last;
   for (int64_t n = 1; n < together; ++n) {
-    const Stmt some = rows.piece(body, Expr(left) / together * together, n);
+    const Stmt some = piece(Expr(left) / together * together, n);
     const Expr is_last = eq(Expr(left) % together, n);
     last = make::if_then(is_last, some, last);
   }
   if (last) out.push_back(last);
-  const Expr count = max(parts.size - Expr(v) * parts.step, 0);
+  Expr count = max(parts.size - Expr(v) * parts.step, 0);
+  if (border) count = min(count, parts.step);
   return make::let_stmt(left, count, make::seq(std::move(out)));
 }
 

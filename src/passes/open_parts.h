@@ -11,10 +11,11 @@ namespace nestor::passes {
 struct OpenParts {
   int64_t first = 0;  // no condition that holds later fails from here on
   Expr full;          // and none up to here; null: up to the loop's end
-  // Where that is `full` = size / step: each condition that fails is `step * v + row < size`, `row` a loop's
-  // variable of `step` iterations. Else the size is null.
+  // Conditions `step * v + row < size`, `row` a loop's variable of `step` iterations; if there are none, or of
+  // different sizes, the size is null.
   int64_t step = 0;
   Expr size;
+  bool only_rows = true;  // there are no other conditions that fail: `full` = size / step
 };
 
 // `conditions` of the body are about v, which runs over [0, extent). Null where there is nothing to cut.
@@ -25,8 +26,8 @@ std::optional<OpenParts> open_parts(const Var& v, const Expr& extent, const std:
 Expr lesser(const Expr& a, const Expr& b, const Facts& facts);
 
 // What is left of the tile v, which isn't full, in pieces whose extents are constants, so that their results
-// can stay in registers: as many pieces of four rows as there are, then one of the rest. Null where the body
-// isn't made of loops over rows alone.
+// can stay in registers: as many pieces of four rows as there are, then one of the rest. Other conditions stay,
+// as do those of the borders of an image. Null where the body isn't made of loops over rows alone.
 std::optional<Stmt> rest_in_pieces(const Var& v, const OpenParts& parts, const Stmt& body);
 
 }  // namespace nestor::passes

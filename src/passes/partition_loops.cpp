@@ -45,7 +45,7 @@ class Partitioner : public ScopedRewriter {
     }
     const auto extent = as_int(loop->extent);
     if (!extent)
-      if (auto parts = open_parts(loop->var, loop->extent, conditions_about(loop->var, loop->body),
+      if (auto parts = open_parts(loop->var, loop->extent, conditions_about(loop->var, loop->body, false),
                                   loop->body, facts()))
         return cut_open(*loop, *parts, annotations);
     const Interval full = extent ? full_part(*loop, *extent) : Interval{0, -1};
@@ -116,14 +116,20 @@ class Partitioner : public ScopedRewriter {
     return nothing - 1;
   }
 
-  static std::vector<Expr> conditions_about(const Var& v, const Stmt& body) {
+  static bool only_prefetches(const Stmt& s) {
+    bool only = true;
+    for_each_stmt(s, [&](const Stmt& inner) { only = only && !inner.as<Store>() && !inner.as<Update>(); });
+    return only;
+  }
+
+  static std::vector<Expr> conditions_about(const Var& v, const Stmt& body, bool of_prefetches = true) {
     std::vector<Expr> out;
     const auto collect = [&](const Expr& condition) {
       for (const Expr& c : conjuncts(condition))
         if (uses_var(c, v)) out.push_back(c);
     };
     for_each_stmt(body, [&](const Stmt& s) {
-      if (const auto* i = s.as<If>()) collect(i->cond);
+      if (const auto* i = s.as<If>(); i && (of_prefetches || !only_prefetches(s))) collect(i->cond);
     });
     for_each_expr(body, [&](const Expr& e) {
       if (const auto* s = e.as<Select>()) collect(s->cond);
@@ -188,7 +194,7 @@ class Partitioner : public ScopedRewriter {
   Stmt by_open_digit(const Stmt& body, const Stmt& counted, const Var& v, const Expr& digit,
                      const std::vector<Expr>& digits) {
     const Expr none = Expr(Interval::kMax);
-    const auto parts = open_parts(v, none, conditions_about(v, counted), counted, facts());
+    const auto parts = open_parts(v, none, conditions_about(v, counted, false), counted, facts());
     if (!parts || !parts->full) return by_digits(body, digits);
     set_range(v, {parts->first, Interval::kMax});
     Stmt full = assuming(lt(v, parts->full), [&] { return by_digits(simplify(counted, facts()), digits); });
@@ -242,11 +248,21 @@ class Partitioner : public ScopedRewriter {
   // The body where no condition fails.
   Stmt free_of_guards(const Var& v, const Stmt& body, const OpenParts& parts, const Expr& end) {
     set_range(v, {parts.first, Interval::kMax});
-    return assuming(lt(v, end), [&] { return stmt(simplify(body, facts())); });
+    return assuming(below(v, end), [&] { return stmt(simplify(body, facts())); });
+  }
+  // Before: only what fails at first may fail, if the part without guards goes on from there.
+  Stmt before(const Var& v, const Stmt& body, const OpenParts& parts, const Expr& end) {
+    set_range(v, {0, parts.first - 1});
+    const Stmt guarded = stmt(simplify(fresh_copy(body), facts()));
+    if (!parts.full) return guarded;
+    const Expr followed = le(Expr(parts.first), end);
+    const Stmt alone = assuming(logical_and(followed, below(v, end)),
+                                [&] { return stmt(simplify(fresh_copy(body), facts())); });
+    return make::if_then(followed, alone, guarded);
   }
   // Behind: a tile that isn't full.
   Stmt behind(const Var& v, const Stmt& body, const OpenParts& parts) {
-    set_range(v, {0, Interval::kMax});
+    set_range(v, {parts.first, Interval::kMax});
     const auto pieces = rest_in_pieces(v, parts, body);
     return stmt(simplify(pieces ? *pieces : fresh_copy(body), facts()));
   }
@@ -258,10 +274,7 @@ class Partitioner : public ScopedRewriter {
     Stmt full = free_of_guards(v, loop.body, parts, end);
     if (loop.kind == ForKind::parallel || loop.kind == ForKind::thread) {
       if (parts.full) full = make::if_then(lt(v, end), full, behind(v, loop.body, parts));
-      if (parts.first) {
-        set_range(v, {0, parts.first - 1});
-        full = make::if_then(lt(v, parts.first), stmt(simplify(fresh_copy(loop.body), facts())), full);
-      }
+      if (parts.first) full = make::if_then(lt(v, parts.first), before(v, loop.body, parts, end), full);
       return make::loop(v, loop.extent, full, loop.kind, loop.thread, annotations);
     }
     std::vector<Stmt> out;
@@ -271,10 +284,7 @@ class Partitioner : public ScopedRewriter {
       out.push_back(make::loop(counter, simplify(max(to - from, 0), facts()), body, loop.kind, loop.thread,
                                annotations));
     };
-    if (parts.first) {
-      set_range(v, {0, parts.first - 1});
-      add(stmt(simplify(fresh_copy(loop.body), facts())), 0, lesser(parts.first, loop.extent, facts()));
-    }
+    if (parts.first) add(before(v, loop.body, parts, end), 0, lesser(parts.first, loop.extent, facts()));
     add(full, parts.first, end);
     if (parts.full) {
       // The full part may end before it begins, even below 0.

@@ -19,7 +19,7 @@ Stmt ScopedRewriter::stmt(const Stmt& s) {
   if (const auto* loop = s.as<For>()) {
     enter(*loop);
     if (as_int(loop->extent)) return children(s);
-    return assuming(lt(loop->var, loop->extent), [&] { return children(s); });
+    return assuming(below(loop->var, loop->extent), [&] { return children(s); });
   }
   if (const auto* let = s.as<LetStmt>()) {
     if (is_int(let->value.dtype()) && !let->value.type().is_vector())
@@ -39,6 +39,21 @@ Stmt ScopedRewriter::stmt(const Stmt& s) {
     return make::if_then(std::move(cond), std::move(then_case), std::move(else_case));
   }
   return children(s);
+}
+
+Expr below(const Expr& i, const Expr& end) {
+  const auto* b = end.as<Binary>();
+  if (b && b->op == BinaryOp::min) return logical_and(below(i, b->a), below(i, b->b));
+  if (b && b->op == BinaryOp::max && is_const_int(b->b, 0)) return below(i, b->a);
+  const auto more = b && (b->op == BinaryOp::add || b->op == BinaryOp::sub) ? as_int(b->b) : std::nullopt;
+  const auto* inner = more ? b->a.as<Binary>() : nullptr;
+  if (inner && inner->op == BinaryOp::min) {
+    const auto shifted = [&](const Expr& e) {
+      return below(i, b->op == BinaryOp::add ? e + *more : e - *more);
+    };
+    return logical_and(shifted(inner->a), shifted(inner->b));
+  }
+  return lt(i, end);
 }
 
 std::vector<Expr> conjuncts(const Expr& condition) {

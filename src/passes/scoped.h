@@ -35,6 +35,10 @@ class ScopedRewriter : public Rewriter {
   Facts facts_;
 };
 
+// What i < end says of a number that isn't below 0, without minima and maxima where that is possible: that it
+// is below each of them.
+Expr below(const Expr& i, const Expr& end);
+
 // The conjuncts of a condition: `a && (b && c)` gives a, b, c. And the other way round; none is `true`.
 std::vector<Expr> conjuncts(const Expr& condition);
 Expr conjunction(const std::vector<Expr>& conditions);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "nestor/walk.h"
+#include "src/passes/scoped.h"
 
 namespace nestor::passes {
 
@@ -17,15 +17,16 @@ inline std::vector<Buffer> buffers_written(const std::vector<Stmt>& run) {
   return out;
 }
 
-class StoreRunRewriter : public Rewriter {
+class StoreRunRewriter : public ScopedRewriter {
  public:
+  using ScopedRewriter::ScopedRewriter;
   Stmt stmt(const Stmt& s) override {
     if (s.as<Store>()) {
       std::vector<Stmt> out;
       return rewrite({s}, out) ? make::seq(std::move(out)) : s;
     }
     const auto* seq = s.as<Seq>();
-    if (!seq) return children(s);
+    if (!seq) return ScopedRewriter::stmt(s);
     std::vector<Stmt> out, run;
     bool changed = false;
     const auto flush = [&] {

@@ -46,15 +46,16 @@ Expr joined(std::vector<Expr> parts) {
 
 std::optional<Column> column_of(const Buffer& buffer, const Expr& index, const Expr& mask) {
   const auto* r = index.as<Ramp>();
-  const auto stride = r ? as_int(r->stride) : std::nullopt;
   const int lanes = index.type().lanes;
-  if (!stride || std::abs(*stride) < 2 || lanes < 4 || !std::has_single_bit(static_cast<unsigned>(lanes)))
-    return std::nullopt;
+  if (!r || lanes < 4 || !std::has_single_bit(static_cast<unsigned>(lanes))) return std::nullopt;
+  const auto stride = as_int(r->stride);
+  if (stride && std::abs(*stride) < 2) return std::nullopt;
   const auto count = wanted(mask, lanes);
   if (!count) return std::nullopt;
   Linear base = linear(r->base);
   const int64_t offset = std::exchange(base.constant, 0);
-  return Column{buffer, to_expr(base), offset, *stride, lanes, *count};
+  return Column{buffer, to_expr(base), offset, stride.value_or(0), stride ? Expr() : r->stride,
+                lanes,  *count};
 }
 
 std::vector<Group> groups_of(std::vector<Item> items, bool loads) {
@@ -70,14 +71,17 @@ std::vector<Group> groups_of(std::vector<Item> items, bool loads) {
   for (Group& f : families) {
     std::stable_sort(f.begin(), f.end(),
                      [](const Item& a, const Item& b) { return a.column.offset < b.column.offset; });
-    const Column& c = f[0].column;
+    const Column c = f[0].column;
     const bool window = loads && c.stride > 0 && c.stride <= kInterleaved;
-    const auto most = static_cast<size_t>(window ? c.lanes : std::min<int64_t>(c.lanes, std::abs(c.stride)));
+    const auto most = static_cast<size_t>(
+        window || c.open_stride ? c.lanes : std::min<int64_t>(c.lanes, std::abs(c.stride)));
     Group current;
     const auto close = [&] {
       const auto size = static_cast<int64_t>(current.size());
-      const bool whole = window ? size >= c.stride : size == c.stride && c.stride <= kInterleaved;
-      if (whole || (current.size() >= kFewest && std::abs(c.stride) > kInterleaved)) out.push_back(current);
+      const bool whole =
+          !c.open_stride && (window ? size >= c.stride : size == c.stride && c.stride <= kInterleaved);
+      const bool apart = c.open_stride || std::abs(c.stride) > kInterleaved;
+      if (whole || (current.size() >= kFewest && apart)) out.push_back(current);
       current.clear();
     };
     for (Item& item : f) {
@@ -93,7 +97,7 @@ std::vector<Group> groups_of(std::vector<Item> items, bool loads) {
 
 Tile::Tile(const Group& group, std::vector<Stmt>& out)
     : group_(group), c_(group[0].column), out_(out), vector_(c_.buffer->type.with_lanes(c_.lanes)) {
-  interleaved_ = std::abs(c_.stride) <= kInterleaved;
+  interleaved_ = !c_.open_stride && std::abs(c_.stride) <= kInterleaved;
   width_ = interleaved_ ? static_cast<int>(c_.stride) : static_cast<int>(std::bit_ceil(group.size()));
   registers_ = make_buffer(c_.buffer->name + "_tile", vector_);
   next_ = interleaved_ ? std::max(width_, parts()) : width_;

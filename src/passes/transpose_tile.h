@@ -13,12 +13,16 @@ struct Column {
   Buffer buffer;
   Expr base;
   int64_t offset = 0, stride = 0;
+  Expr open_stride;  // one that depends on sizes; then `stride` is 0
   int lanes = 0, count = 0;
 
-  bool joins(const Column& o) const {
-    return buffer == o.buffer && stride == o.stride && lanes == o.lanes && count == o.count &&
-           same_expr(base, o.base);
+  // Whether they lie on the same grid.
+  bool aligned(const Column& o) const {
+    const bool same = open_stride && o.open_stride ? same_expr(open_stride, o.open_stride)
+                                                   : !open_stride && !o.open_stride && stride == o.stride;
+    return buffer == o.buffer && same && same_expr(base, o.base);
   }
+  bool joins(const Column& o) const { return aligned(o) && lanes == o.lanes && count == o.count; }
 };
 
 // The access as a column, if its lanes lie evenly spaced and apart and its mask leaves the first ones.
@@ -65,7 +69,9 @@ class Tile {
   void set(int vector, Expr value);
   Expr get(int vector) const { return make::load(registers_, {place_.at(static_cast<size_t>(vector))}); }
   void run(const TransposeNetwork& network);
-  Expr row_index(int row) const { return make::ramp(start() + row * c_.stride, 1, width_); }
+  Expr row_index(int row) const {
+    return make::ramp(start() + (c_.open_stride ? row * c_.open_stride : row * c_.stride), 1, width_);
+  }
   Expr row_mask() const;
   Expr load_row(int row) const;
   Expr start() const { return c_.base + c_.offset; }

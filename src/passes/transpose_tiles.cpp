@@ -54,6 +54,9 @@ class Finder : public Walker {
 };
 
 class Turner : public StoreRunRewriter {
+ public:
+  using StoreRunRewriter::StoreRunRewriter;
+
  private:
   bool rewrite(const std::vector<Stmt>& run, std::vector<Stmt>& rewritten) override {
     const std::vector<Buffer> written = buffers_written(run);
@@ -95,7 +98,10 @@ class Turner : public StoreRunRewriter {
     collect_terms(out, decls);
     Stmt s = make::seq(std::move(out));
     for (size_t i = decls.size(); i-- > 0;) s = make::alloc(decls[i], std::move(s));
-    rewritten.push_back(std::move(s));
+    std::vector<Expr> unknown;
+    for (const Expr& c : strides_needed(run, stores))
+      if (!can_prove(c, facts())) unknown.push_back(c);
+    rewritten.push_back(unknown.empty() ? s : make::if_then(conjunction(unknown), s, make::seq(run)));
     return true;
   }
 
@@ -133,8 +139,31 @@ class Turner : public StoreRunRewriter {
   // Columns that share no element: of whole tiles, or of one and of the last, of which a mask leaves some.
   static bool apart(const Column& a, const Column& b) {
     const int64_t distance = std::abs(a.offset - b.offset), stride = std::abs(a.stride);
-    return a.buffer == b.buffer && a.stride == b.stride && same_expr(a.base, b.base) &&
-           (distance % stride != 0 || distance / stride >= std::max(a.lanes, b.lanes));
+    if (!a.aligned(b)) return false;
+    if (a.open_stride) return distance > 0;  // and less than the stride: see strides_needed
+    return distance % stride != 0 || distance / stride >= std::max(a.lanes, b.lanes);
+  }
+
+  // Columns of an open stride are apart if all of them fit between two rows.
+  static std::vector<Expr> strides_needed(const std::vector<Stmt>& run, const std::vector<Group>& stores) {
+    std::vector<Expr> out;
+    for (const Group& g : stores) {
+      const Column& c = g[0].column;
+      if (!c.open_stride) continue;
+      int64_t low = c.offset, high = c.offset;
+      for (const Stmt& s : run) {
+        const auto* st = s.as<Store>();
+        const auto o =
+            st->buffer == c.buffer ? column_of(st->buffer, st->indices[0], st->mask) : std::nullopt;
+        if (!o) continue;
+        low = std::min(low, o->offset);
+        high = std::max(high, o->offset);
+      }
+      const Expr enough = gt(c.open_stride, high - low);
+      if (std::none_of(out.begin(), out.end(), [&](const Expr& e) { return same_expr(e, enough); }))
+        out.push_back(enough);
+    }
+    return out;
   }
 
   static bool uses(const Stmt& s, const Group& g) {
@@ -159,7 +188,7 @@ class Turner : public StoreRunRewriter {
 
 PrimFunc transpose_tiles(const PrimFunc& f, const Target&) {
   PrimFunc out = f;
-  out.body = Turner().stmt(f.body);
+  out.body = Turner(f).stmt(f.body);
   return out;
 }
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <map>
 
+#include "nestor/nest_file.h"
+
 namespace nestor::report {
 
 namespace {
@@ -45,7 +47,10 @@ Times times_of_calls(Executor& executor, const std::function<void()>& run, doubl
 }
 
 FunctionWork work_of_call(const CompiledModel& model, const PlanCall& call) {
-  if (call.kernel >= 0) return least_work(model.partition.funcs[static_cast<size_t>(call.kernel)]);
+  if (call.kernel >= 0) {
+    const Partition& p = model.partition;
+    return least_work(with_dims(p.funcs[static_cast<size_t>(call.kernel)], p.typical));
+  }
   FunctionWork w;
   w.bytes = 2.0 * static_cast<double>(call.bytes);
   return w;

@@ -10,17 +10,22 @@ using namespace nestor::testing;
 
 namespace {
 
-// Two 3x3 convolutions of 32 channels, the second by `stride`.
-std::string convolutions(const std::string& shape, int stride) {
+std::string by(int stride) {
+  return std::to_string(stride) + "," + std::to_string(stride);
+}
+
+// Two 3x3 convolutions of 32 channels, by strides of their own.
+std::string convolutions(const std::string& shape, int stride, int first = 1) {
   const std::string w = R"({"dtype": "f32", "shape": [32, 32, 3, 3], "data": "ramp"})";
   const std::string text = R"({"name": "two", "opset": 17, "outputs": ["y"],
   "inputs": [{"name": "x", "dtype": "f32", "shape": )" +
                            shape + R"(}],
   "nodes": [
-    {"op": "Conv", "inputs": ["x", "v"], "outputs": ["c"], "attrs": {"pads": [1, 1, 1, 1]}},
+    {"op": "Conv", "inputs": ["x", "v"], "outputs": ["c"], "attrs": {"pads": [1, 1, 1, 1], "strides": [)" +
+                           by(first) + R"(]}},
     {"op": "Relu", "inputs": ["c"], "outputs": ["r"]},
     {"op": "Conv", "inputs": ["r", "w"], "outputs": ["d"], "attrs": {"pads": [1, 1, 1, 1], "strides": [)" +
-                           std::to_string(stride) + "," + std::to_string(stride) + R"(]}},
+                           by(stride) + R"(]}},
     {"op": "Relu", "inputs": ["d"], "outputs": ["y"]}],
   "weights": {"v": )" + w + R"(, "w": )" +
                            w + "}}";
@@ -30,6 +35,11 @@ std::string convolutions(const std::string& shape, int stride) {
 void check_at(const OpenModel& m, Executor& executor, const std::vector<int64_t>& shape) {
   const NamedTensors x = {{"x", Tensor::random(DType::f32, shape, 5)}};
   check_equal(executor.run(x), m.fixed(x), Tolerance{1e-4, 1e-4});
+}
+
+bool has_winograd(const CompiledModel& m) {
+  const auto& nodes = m.graph.nodes;
+  return std::any_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.op == "WinogradConv"; });
 }
 
 bool all_usual(const CompiledModel& m) {
@@ -46,8 +56,7 @@ TEST_CASE("where only the number of samples is open, layouts and algorithms are 
   const CompiledModel open = m.compiled();
   CHECK(all_usual(open));
   if (m.options.target.lanes(4) >= 8) {
-    const auto& nodes = open.graph.nodes;
-    CHECK(std::any_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.op == "WinogradConv"; }));
+    CHECK(has_winograd(open));
     CHECK_FALSE(open.partition.blocked.empty());
   }
   auto executor = make_executor(open);
@@ -67,5 +76,20 @@ TEST_CASE("convolutions over images of any size keep their tiles") {
     auto executor = make_executor(open);
     for (const auto& [h, w] : {std::pair{40, 24}, {1, 1}, {7, 61}, {16, 16}})
       check_at(m, *executor, {2, 32, h, w});
+  }
+}
+
+TEST_CASE("Winograd's algorithm takes images of any size") {
+  for (const int first : {1, 2}) {  // rows of tiles of height, and of (height+1)/2
+    const OpenModel m(convolutions(R"(["batch", 32, "height", "width"])", 1, first));
+
+    const CompiledModel open = m.compiled();
+    INFO("stride " << first);
+    CHECK(all_usual(open));
+    CHECK(has_winograd(open) == (m.options.target.lanes(4) >= 8));
+    auto executor = make_executor(open);
+    for (const auto& [h, w] : {std::pair{40, 24}, {1, 1}, {7, 61}, {16, 16}, {3, 2}, {5, 200}})
+      check_at(m, *executor, {2, 32, h, w});
+    check_at(m, *executor, {0, 32, 8, 8});
   }
 }

@@ -213,3 +213,143 @@ func twice[N](in X: f32[4,N], out Y: f32[4,N]) {
 })",
            {"storage_align T 0 8 3"}, sizes);
 }
+
+TEST_CASE("columns with a stride of sizes are turned in registers") {
+  const std::vector<std::vector<int64_t>> sizes = {{0, 3}, {1, 0}, {1, 1},  {1, 2},  {2, 1},  {1, 4},
+                                                   {1, 7}, {3, 5}, {1, 15}, {1, 16}, {2, 17}, {3, 35}};
+  const auto shuffles = [](const PrimFunc& f) {
+    int n = 0;
+    for_each_expr(f.body, [&](const Expr& e) { n += e.as<Shuffle>() ? 1 : 0; });
+    return n;
+  };
+  const Lines lines = {"w0 w1 = split Y.w [_, 16] tail=peel", "reorder Y (b h w0 w1 c)", "unroll Y.w1",
+                       "vectorize Y.c"};
+  SECTION("written") {  // rows may be so short that columns meet
+    const PrimFunc lowered = check_at(R"(
+func plain[H, W](in X: f32[2,H,W,16], out Y: f32[32,H,W]) {
+  for b in 2, h in H, w in W, c in 16 {
+    block Y(vb: S 2 = b, vh: S H = h, vw: S W = w, vc: S 16 = c) {
+      Y[vb*16+vc,vh,vw] = X[vb,vh,vw,vc]
+    }
+  }
+})",
+                                      lines, sizes);
+    CHECK(shuffles(lowered) > 64);
+  }
+  SECTION("read") {
+    const PrimFunc lowered = check_at(R"(
+func blocked[H, W](in X: f32[32,H,W], out Y: f32[2,H,W,16]) {
+  for b in 2, h in H, w in W, c in 16 {
+    block Y(vb: S 2 = b, vh: S H = h, vw: S W = w, vc: S 16 = c) {
+      Y[vb,vh,vw,vc] = X[vb*16+vc,vh,vw]
+    }
+  }
+})",
+                                      lines, sizes);
+    CHECK(shuffles(lowered) > 64);
+  }
+}
+
+TEST_CASE("rows of an open size are vectors, of which some are reduced together") {
+  check_at(R"(
+func few[N](in X: f32[2,N,16], const W: f32[2,2,16], const B: f32[2], out Y: f32[2,N]) {
+  alloc T: f32[2,N]
+  for o in 2, yx in N, cb in 2, cl in 16 {
+    block T(vo: S 2 = o, vyx: S N = yx, vcb: R 2 = cb, vcl: R 16 = cl) {
+      init { T[vo,vyx] = 0.0f32 }
+      T[vo,vyx] += X[vcb,vyx,vcl] * W[vo,vcb,vcl]
+    }
+  }
+  for o in 2, yx in N {
+    block Y(vo: S 2 = o, vyx: S N = yx) {
+      Y[vo,vyx] = T[vo,vyx] + B[vo]
+    }
+  }
+}
+)",
+           {"reorder T (yx o cb cl)",
+            "T_lanes = rfactor T.cl",
+            "fission T_lanes.o",
+            "fission T_lanes.yx",
+            "yx0 yx1 = split T.yx [_, 8] tail=peel",
+            "yx_t yx_l = split Y.yx [_, 64] tail=peel",
+            "vectorize Y.yx_l",
+            "lo lyx lcl = compute_at T_lanes T.yx0",
+            "reorder T_lanes (cb lyx lo lcl)",
+            "set_scope T_lanes local",
+            "vectorize T_lanes.lcl",
+            "unroll T_lanes (lyx lo)",
+            "T_lanes_init = decompose_reduction T_lanes.cb",
+            "reorder T (o yx1)",
+            "T_init = decompose_reduction T.o",
+            "vectorize T.cl",
+            "vectorize T.yx1",
+            "vectorize T_init.yx1",
+            "unroll T.o",
+            "unroll T_init.o"},
+           {{0}, {1}, {2}, {3}, {4}, {7}, {8}, {9}, {16}, {21}, {70}});
+}
+
+TEST_CASE("tiles at the borders of an image of any width are right, and few of their elements need guards") {
+  const PrimFunc lowered =
+      check_at(R"(
+func depthwise[H, W](in X: f32[H,W,16], const K: f32[3,3,16], out Y: f32[H,W,16]) {
+  alloc T: f32[H,W,16]
+  for y in H, x in W, c in 16, r in 3, s in 3 {
+    block T(vy: S H = y, vx: S W = x, vc: S 16 = c, vr: R 3 = r, vs: R 3 = s) {
+      init { T[vy,vx,vc] = 0.0f32 }
+      T[vy,vx,vc] += (if 1 <= vy + vr && vy + vr < H + 1 && 1 <= vx + vs && vx + vs < W + 1 then X[vy+vr-1,vx+vs-1,vc] else 0.0f32) * K[vr,vs,vc]
+    }
+  }
+  for y in H, x in W, c in 16 {
+    block Y(vy: S H = y, vx: S W = x, vc: S 16 = c) {
+      Y[vy,vx,vc] = max(0.0f32, T[vy,vx,vc])
+    }
+  }
+})",
+               {"skip_zeros T", "set_scope T local", "x0 x1 = split T.x [_, 4] tail=peel",
+                "reorder T (y x0 x1 r s c)", "wy wx wc = reverse_compute_at Y T.x0", "vectorize T.c",
+                "vectorize Y.wc", "unroll Y.wx", "unroll T.x1", "unroll T.r", "unroll T.s",
+                "T_init = decompose_reduction T.x1", "annotate T.x0 peel=1"},
+               {{1, 1}, {2, 2}, {1, 3}, {3, 4}, {2, 5}, {1, 7}, {2, 8}, {3, 9}, {2, 17}});
+  int loops = 0, free = 0;
+  for_each_stmt(lowered.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (!loop || loop->var->name != "x0") return;
+    ++loops;
+    bool guards = false;
+    for_each_stmt(loop->body, [&](const Stmt& inner) {
+      const auto* i = inner.as<If>();
+      guards = guards || (i && uses_var(i->cond, loop->var));
+    });
+    free += guards ? 0 : 1;
+  });
+  CHECK(free > 0);
+  CHECK(loops > free);
+}
+
+TEST_CASE("what is written behind a part of open size is a map as well") {
+  check_at(R"(
+func joined[H, W](in A: f32[H,4], in B: f32[W,4], out Y: f32[H+W,4]) {
+  for i in H, j in 4 {
+    block Y(vi: S H = i, vj: S 4 = j) {
+      Y[vi,vj] = A[vi,vj]
+    }
+  }
+  for i in W, j in 4 {
+    block Y1(vi: S W = i, vj: S 4 = j) {
+      Y[vi+H,vj] = B[vi,vj]
+    }
+  }
+})",
+           {"reorder Y1 (j i)"}, {{0, 3}, {2, 0}, {1, 1}, {3, 5}});
+}
+
+TEST_CASE("blocks of tiles of an open size keep their results in registers") {
+  check_at(kGemm,
+           {"set_scope T local", "i0 i1 = split T.i [_, 3] tail=peel",
+            "ib it = split T.i0 [_, 4] tail=balanced", "j0 j1 = split T.j [_, 16] tail=peel",
+            "reorder T (ib j0 it k i1 j1)", "wi wj = reverse_compute_at Y T.it", "vectorize T.j1",
+            "vectorize Y.wj", "unroll T.i1", "unroll Y.wi", "T_init = decompose_reduction T.k"},
+           {{0}, {1}, {2}, {3}, {5}, {11}, {12}, {13}, {24}, {29}});
+}
