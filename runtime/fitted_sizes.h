@@ -1,12 +1,17 @@
 // The numbers of a plan with symbolic sizes, for the inputs of a run (sizes_rt.h).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "nestor/runtime.h"
 #include "runtime/sizes_rt.h"
 
 namespace nestor {
+
+// The dimensions of all inputs, one after another; UserError where these can't be the inputs' shapes.
+std::vector<int64_t> dims_of(const std::vector<PlanTensor>& inputs,
+                             const std::vector<Runnable::Shape>& shapes);
 
 class FittedSizes {
  public:
@@ -17,6 +22,8 @@ class FittedSizes {
   // True where they are others than before. Throws UserError where a size is out of bounds or sizes
   // contradict each other. dims: of all inputs, one after another.
   bool fit(const std::vector<int64_t>& dims);
+  std::string given();  // for messages: "; dimension 0 of input 'x' (n) is 4"
+  void forget();        // the next fit() begins anew
   const int64_t* numbers() const { return fit_->numbers; }
   const int64_t* offsets() const { return fit_->offsets; }
   int64_t arena_bytes() const { return fit_->arena_bytes; }

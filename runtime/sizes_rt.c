@@ -95,12 +95,24 @@ static int check_dims(const struct nestor_sizes* plan, struct nestor_fit* fit, c
   return 1;
 }
 
+void nestor_add_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit) {
+  size_t at = 0;
+  while (at < sizeof fit->why && fit->why[at]) ++at;
+  for (int64_t s = 0; s < plan->symbol_count && at < sizeof fit->why; ++s) {
+    const int added = snprintf(fit->why + at, sizeof fit->why - at, "%s%s is %lld", s ? ", " : "; ",
+                               plan->symbols[s].what, (long long)fit->symbols[s]);
+    if (added < 0) return;
+    at += (size_t)added;
+  }
+}
+
 static int compute(const struct nestor_sizes* plan, struct nestor_fit* fit) {
   void* args[2] = {fit->symbols, fit->numbers};
   plan->kernel(args, NULL, NULL);
   for (int64_t r = 0; r < plan->requirement_count; ++r) {
     if (fit->numbers[plan->requirements[r].number]) continue;
     snprintf(fit->why, sizeof fit->why, "%s", plan->requirements[r].text);
+    nestor_add_sizes(plan, fit);
     return 0;
   }
   int64_t *bytes = fit->offsets + plan->arena_count, *first = bytes + plan->arena_count,

@@ -55,6 +55,9 @@ struct nestor_fit* nestor_fit_create(const struct nestor_sizes* plan); /* null: 
 void nestor_fit_destroy(struct nestor_fit* fit);
 int32_t nestor_fit_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit, const int64_t* dims);
 
+/* Adds to `why` what the sizes are. */
+void nestor_add_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit);
+
 /* Offsets such that buffers alive at the same step don't overlap: largest first, each into the smallest gap that
  * holds it. Gives the bytes of all, -1 where there isn't enough memory for the planning itself. */
 int64_t nestor_plan_arena(int64_t count, const int64_t* bytes, const int64_t* first, const int64_t* last,

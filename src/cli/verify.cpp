@@ -84,7 +84,7 @@ int against_expected(const VerifyVerb& v) {
     runnable = model->device.make_runnable();
   }
   const auto expected = read_npz(v.expect);
-  const NamedTensors got = runnable->run(read_inputs(given, runnable->inputs(), -1));
+  const NamedTensors got = runnable->run(read_inputs(given, *runnable, -1));
   Tolerance tolerance;
   if (v.rtol >= 0) tolerance.rtol = v.rtol;
   if (v.atol >= 0) tolerance.atol = v.atol;
@@ -163,14 +163,14 @@ int over_sizes(const VerifyVerb& v, const SpecializedModel& specialized, const C
         sizes[model.graph.symbols->find(name)->var->name] = size;
     std::string at;
     for (const auto& [name, size] : sizes) at += fmt::format("{}{}={}", at.empty() ? "at " : " ", name, size);
-    const NamedTensors inputs = read_inputs({}, executor->inputs(), run + 1, sizes);
     CompileOptions fixed = options;
     fixed.build.open.clear();
     fixed.build.symbolic = false;
-    for (const auto& [name, tensor] : inputs) fixed.build.shapes[name] = tensor.shape();
-    NamedTensors outputs;
+    NamedTensors inputs, outputs;
     std::optional<GraphOracle> oracle;
     try {
+      inputs = read_inputs({}, *executor, run + 1, sizes);
+      for (const auto& [name, tensor] : inputs) fixed.build.shapes[name] = tensor.shape();
       outputs = executor->run(inputs);
       oracle.emplace(std::move(load_with_oracle(v.common.model, fixed).second.value()));
     } catch (const UserError& e) {

@@ -9,6 +9,7 @@
 #include "nestor/dim.h"
 #include "nestor/ir.h"
 #include "nestor/runtime.h"
+#include "nestor/simplify.h"
 
 namespace nestor {
 
@@ -28,11 +29,15 @@ class SizeTable {
   PlanSizes finish(const std::vector<PlanTensor>& inputs, const std::vector<Dims>& shapes);
 
  private:
+  Expr checked(const Expr& number);
   Expr divided_safely(const Expr& number);
+  void require_no_overflow(const Expr& number);
 
   std::shared_ptr<const Symbols> symbols_;
+  Facts bounds_;  // of the symbols
   std::vector<Expr> numbers_;
   std::vector<Expr> positive_;  // what is divided by
+  std::vector<Expr> small_;     // what is computed without overflow
   std::vector<PlanSizes::Requirement> requirements_;
 };
 
