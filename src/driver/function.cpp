@@ -61,6 +61,11 @@ namespace {
 
 CompiledFunction compile_reviewed(const PrimFunc& f, ScheduleChoice choice, const CompileOptions& options) {
   PrimFunc scheduled = scheduled_by(f, choice);
+  try {
+    scheduled = start_before_loops(std::move(scheduled), choice.trace);
+  } catch (const ScheduleError& e) {
+    throw in_function(e, f, choice);
+  }
   if (options.review) options.review(f, choice, scheduled);
   PrimFunc lowered = lowered_by(f, choice, scheduled, options.target, options.lowering);
   return {f, std::move(choice), std::move(scheduled), std::move(lowered)};
@@ -97,8 +102,8 @@ CompiledFunction compile_function(const Partition& p, size_t func, const Compile
   const OneSample& one = it->second;
   PrimFunc of_one = one.func;
   of_one.name = f.name;
-  CompiledFunction c = of_one.dims.empty() ? compile_function(of_one, options)
-                                           : compile_symbolic(of_one, options, p.typical);
+  CompiledFunction c =
+      of_one.dims.empty() ? compile_function(of_one, options) : compile_symbolic(of_one, options, p.typical);
   return {f, std::move(c.choice), std::move(c.scheduled), over_samples(f, one, c.lowered)};
 }
 
