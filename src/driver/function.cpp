@@ -9,6 +9,7 @@
 #include "nestor/interpret.h"
 #include "nestor/library.h"
 #include "nestor/nest_file.h"
+#include "nestor/start_before_loops.h"
 #include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
 #include "src/driver/per_sample.h"
