@@ -133,6 +133,42 @@ TEST_CASE("a sum of nothing is what it starts from, whatever the schedule") {
   }
 }
 
+TEST_CASE("elements from the last to the first are none where there are none") {
+  const OpenModel m(R"({
+    "name": "backward", "opset": 17,
+    "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 3]}],
+    "outputs": ["all", "first"],
+    "nodes": [
+      {"op": "Slice", "inputs": ["x", "last", "before", "axis", "step"], "outputs": ["all"]},
+      {"op": "Slice", "inputs": ["x", "zero", "before", "axis", "step"], "outputs": ["first"]}
+    ],
+    "weights": {
+      "last": {"dtype": "i64", "shape": [1], "data": [100]},
+      "before": {"dtype": "i64", "shape": [1], "data": [-100]},
+      "zero": {"dtype": "i64", "shape": [1], "data": [0]},
+      "axis": {"dtype": "i64", "shape": [1], "data": [0]},
+      "step": {"dtype": "i64", "shape": [1], "data": [-1]}
+    }
+  })");
+  auto executor = make_executor(m.compiled());
+  for (const int64_t n : {4, 0, 1}) {
+    CHECK(executor->fit({{n, 3}}) == std::vector<Runnable::Shape>{{n, 3}, {std::min<int64_t>(n, 1), 3}});
+    check_equal(executor->run(input({n, 3})), m.fixed(input({n, 3})));
+  }
+}
+
+TEST_CASE("sizes as half precision numbers are given by the model") {
+  const OpenModel m(R"({
+    "name": "halves", "opset": 17,
+    "inputs": [{"name": "x", "dtype": "f32", "shape": [4, "n"]}],
+    "outputs": ["y"],
+    "nodes": [{"op": "Shape", "inputs": ["x"], "outputs": ["s"]},
+              {"op": "Cast", "inputs": ["s"], "outputs": ["y"], "attrs": {"to": "f16"}}]
+  })");
+  auto executor = make_executor(m.compiled());
+  for (const int64_t n : {7, 0}) check_equal(executor->run(input({4, n})), m.fixed(input({4, n})));
+}
+
 TEST_CASE("bounds keep a run on no samples out") {
   OpenModel m(kImages);
   m.options.build.open["batch"] = {1, 8, 1};
