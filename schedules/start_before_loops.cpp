@@ -27,13 +27,6 @@ bool may_be_empty(const Block& block) {
                      [](const IterVar& i) { return i.kind == IterKind::reduce && !as_int(i.extent); });
 }
 
-// Loops over an open size that the result's elements don't depend on would be around the start, too.
-bool repeats_start(const Block& block) {
-  return std::any_of(block.iters.begin(), block.iters.end(), [&](const IterVar& i) {
-    return i.kind == IterKind::spatial && !as_int(i.extent) && !uses_var(block.init, i.var);
-  });
-}
-
 }  // namespace
 
 PrimFunc start_before_loops(PrimFunc f, Trace& trace) {
@@ -41,7 +34,7 @@ PrimFunc start_before_loops(PrimFunc f, Trace& trace) {
     const Block* block = find_block(f, name);
     if (!block->init || !may_be_empty(*block)) continue;
     const std::string loop = reduction_loop(f, name, *block);
-    if (loop.empty() || repeats_start(*block))
+    if (loop.empty())
       throw ScheduleError(Diagnostic{"block " + name + " of " + f.name +
                                          " reduces over an open size, which may be 0, but its init can't be "
                                          "moved before the loops of the reduction",

@@ -116,7 +116,9 @@ TEST_CASE("a sum of nothing is what it starts from, whatever the schedule") {
     "weights": {"axis": {"dtype": "i64", "shape": [1], "data": [1]}}
   })");
   for (const char* steps : {"", "parallel Y.b", "wb wi wj = reverse_compute_at Y reduce_sum.b",
-                            "i0 i1 = split reduce_sum.i [_, 4] tail=mask\nreorder reduce_sum (i1 i0 j)"}) {
+                            "i0 i1 = split reduce_sum.i [_, 4] tail=mask\nreorder reduce_sum (i1 i0 j)",
+                            "i0 i1 = split reduce_sum.i [_, 2]\ni00 i01 = split reduce_sum.i0 [_, 2]\n"
+                            "decompose_reduction reduce_sum.i00"}) {
     INFO(steps);
     m.options.schedules = [&](const PrimFunc& f, const Target&) {
       Trace trace = parse_trace(steps);
