@@ -186,21 +186,39 @@ bool hold_usually(const std::vector<Symbol>& all, const std::vector<Symbols::Req
   return true;
 }
 
+using Equal = std::vector<std::pair<Var, Expr>>;
+
+// Sizes that are equal to others are what these usually are. False where one can't be.
+bool follow_usual(std::vector<Symbol>& all, const Equal& equal) {
+  for (const auto& [var, value] : equal) {
+    VarMap usual;
+    for (const Symbol& s : all) usual[s.var] = Expr(s.typical);
+    const auto number = as_int(simplify(substitute(value, usual)));
+    for (Symbol& s : all) {
+      if (s.var != var) continue;
+      if (!number || *number < s.least || *number > s.most) return false;
+      s.typical = *number;
+    }
+  }
+  return true;
+}
+
 // What is decided by usual sizes must be possible: where these don't meet the latest requirement, one of them
 // becomes the nearest that does, and meets all others. Nothing changes where none near does.
-void make_usual_possible(std::vector<Symbol>& all, const std::vector<Symbols::Requirement>& requirements) {
+void make_usual_possible(std::vector<Symbol>& all, const std::vector<Symbols::Requirement>& requirements,
+                         const Equal& equal) {
   constexpr int64_t kFarthest = 2048;
   if (hold_usually(all, requirements, requirements.size() - 1)) return;
-  for (Symbol& s : all) {
-    if (!uses_var(requirements.back().condition, s.var)) continue;
-    const int64_t guess = s.typical;
+  const std::vector<Symbol> guesses = all;
+  for (size_t s = 0; s < all.size(); ++s) {
+    if (!uses_var(requirements.back().condition, all[s].var)) continue;
     for (int64_t by = 1; by <= kFarthest; ++by)
-      for (const int64_t value : {guess + by, guess - by}) {
-        if (value < s.least || value > s.most) continue;
-        s.typical = value;
-        if (hold_usually(all, requirements)) return;
+      for (const int64_t value : {guesses[s].typical + by, guesses[s].typical - by}) {
+        if (value < all[s].least || value > all[s].most) continue;
+        all[s].typical = value;
+        if (follow_usual(all, equal) && hold_usually(all, requirements)) return;
       }
-    s.typical = guess;
+    all = guesses;
   }
 }
 
@@ -278,7 +296,7 @@ bool Symbols::require(const Expr& condition, const std::string& why) {
         Diagnostic{"whether " + print(c) + " holds is known only at run time", {}, {}, hint(c)});
   requirements_.push_back({c, why});
   facts_.assume(c);
-  make_usual_possible(all_, requirements_);
+  make_usual_possible(all_, requirements_, equal_);
   const auto* equality = c.as<Binary>();
   if (!equality || equality->op != BinaryOp::eq) return true;
   // The later symbol is put as the earlier ones say.
