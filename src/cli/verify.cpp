@@ -44,7 +44,8 @@ struct Report {
     skipped.push_back({{"name", what}, {"why", why}});
     if (!json) fmt::print("skipped  {}: {}\n", what, why);
   }
-  void add(const ScheduleReview& r, const std::string& name) {
+  // `open`: sizes of the function are.
+  void add(const ScheduleReview& r, const std::string& name, bool open = false) {
     failed += r.wrong;
     const Proof& p = r.proof;
     proofs.push_back({{"name", name},
@@ -54,9 +55,14 @@ struct Report {
                                                                 : "unproved"},
                       {"reason", p.reason},
                       {"witness", p.witness},
+                      {"sizes", !open    ? "known"
+                                : p.ok() ? "all of at least 1"
+                                         : "given"},
                       {"interpreted", r.interpreted},
                       {"seconds", p.seconds}});
-    if (!json) fmt::print("{}  {}: the schedule is {}\n", r.wrong ? "FAIL" : "ok  ", name, describe(r));
+    const char* sizes = open && p.ok() ? "for all sizes of at least 1 " : "";
+    if (!json)
+      fmt::print("{}  {}: {}the schedule is {}\n", r.wrong ? "FAIL" : "ok  ", name, sizes, describe(r));
   }
   int finish() const {
     nlohmann::json all{{"ok", failed == 0}, {"compared", rows}};
@@ -101,12 +107,31 @@ int against_expected(const VerifyVerb& v) {
 // to this much work are interpreted first.
 constexpr double kInterpretedFlops = 5e6;
 
-// Schedules are applied and proved; nothing is lowered.
+// Schedules are applied and proved. Functions of open sizes are lowered, too: which schedule they get depends
+// on whether it can be. Those computed sample by sample are proved for one.
 int prove(const VerifyVerb& v) {
   Report report{v.common.json};
-  const CompileOptions options = compile_options(v.common, v.schedule);
-  for (const PrimFunc& f : partition_model(load(v.common.model, options), options).partition.funcs)
-    report.add(review_schedule(f, scheduled_by(f, choose_schedule(f, options))), f.name);
+  CompileOptions options = compile_options(v.common, v.schedule, true);
+  const CompiledModel model = partition_model(load(v.common.model, options), options);
+  const std::vector<PrimFunc>& funcs = model.partition.funcs;
+  std::vector<Expr> conditions;
+  if (model.graph.symbols)
+    for (const Symbols::Requirement& r : model.graph.symbols->requirements())
+      conditions.push_back(r.condition);
+  for (size_t i = 0; i < funcs.size(); ++i) {
+    if (funcs[i].dims.empty()) {
+      report.add(review_schedule(funcs[i], scheduled_by(funcs[i], choose_schedule(funcs[i], options))),
+                 funcs[i].name);
+      continue;
+    }
+    std::optional<std::pair<PrimFunc, PrimFunc>> last;
+    options.review = [&](const PrimFunc& func, const ScheduleChoice&, const PrimFunc& scheduled) {
+      last.emplace(func, scheduled);
+    };
+    compile_function(model.partition, i, options);
+    report.add(review_possible_sizes(last->first, last->second, conditions), funcs[i].name,
+               !last->first.dims.empty());
+  }
   return report.finish();
 }
 

@@ -1,6 +1,8 @@
-// A model file whose sizes stay open, as far as `model` goes; then its runs' sizes are computed for shapes that nobody
-// should give, by the same program and the same checks as in an artifact, and by an instance that takes memory.
+// A model file whose sizes stay open, as far as `model` goes; then its runs' sizes are computed for shapes
+// that nobody should give, by the same program and the same checks as in an artifact, and by an instance that
+// takes memory.
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <random>
@@ -31,9 +33,10 @@ void open_sizes(Model& model, Random& rng) {
 
 const PrimFunc* program = nullptr;  // of the plan at hand
 
-int32_t interpreted(void* const* args, void*, nestor_pool*) {
+int32_t interpreted(void* const* args, void*, void*) {
   std::vector<Tensor> tensors;
-  for (const Param& p : program->params) tensors.emplace_back(DType::i64, std::vector{as_int(p.decl.shape[0]).value()});
+  for (const Param& p : program->params)
+    tensors.emplace_back(DType::i64, std::vector{as_int(p.decl.shape[0]).value()});
   std::memcpy(tensors[0].data(), args[0], static_cast<size_t>(tensors[0].bytes()));
   interpret(*program, tensors);
   std::memcpy(args[1], tensors[1].data(), static_cast<size_t>(tensors[1].bytes()));
@@ -70,14 +73,30 @@ PlanSizes plan_of(const Graph& g, PrimFunc& size_function) {
 
 int64_t hostile_size(Random& rng) {
   constexpr int64_t most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
-  static const int64_t sizes[] = {least, least + 1, -(int64_t{1} << 32), -1,        0,        1,
-                                  2,     3,         6,                   10,        int64_t{1} << 16,
-                                  46341, 1 << 21,   (int64_t{1} << 31) - 1, int64_t{1} << 31, (int64_t{1} << 31) + 1,
-                                  int64_t{1} << 46, int64_t{1} << 62, most};
+  static const int64_t sizes[] = {least,
+                                  least + 1,
+                                  -(int64_t{1} << 32),
+                                  -1,
+                                  0,
+                                  1,
+                                  2,
+                                  3,
+                                  6,
+                                  10,
+                                  int64_t{1} << 16,
+                                  46341,
+                                  1 << 21,
+                                  (int64_t{1} << 31) - 1,
+                                  int64_t{1} << 31,
+                                  (int64_t{1} << 31) + 1,
+                                  int64_t{1} << 46,
+                                  int64_t{1} << 62,
+                                  most};
   return sizes[rng() % std::size(sizes)];
 }
 
-// What is right of sizes that are taken: the outputs are tensors, and what lies in the arena lies inside of it.
+// What is right of sizes that are taken: the outputs are tensors, and what lies in the arena lies inside of
+// it.
 void check_fit(const PlanSizes& plan, const Graph& g, const FittedSizes& sizes) {
   auto number = plan.outputs.begin();
   for (const ValueId v : g.outputs) {
@@ -109,14 +128,19 @@ void read_input(std::string_view input) {
     const PlanSizes plan = plan_of(g, size_function);
     program = &size_function;
     FittedSizes sizes(plan, interpreted);
-    const auto places = std::max_element(plan.symbols.begin(), plan.symbols.end(), [](const auto& a, const auto& b) { return a.place < b.place; })->place;
+    const auto places =
+        std::max_element(plan.symbols.begin(), plan.symbols.end(), [](const auto& a, const auto& b) {
+          return a.place < b.place;
+        })->place;
     std::vector<int64_t> dims;
     for (const ValueId v : g.inputs)
-      for (const Dim& d : g.values[static_cast<size_t>(v)].type.shape) dims.push_back(d.known() ? static_cast<int64_t>(d) : d.typical());
+      for (const Dim& d : g.values[static_cast<size_t>(v)].type.shape)
+        dims.push_back(d.known() ? static_cast<int64_t>(d) : d.typical());
     NESTOR_CHECK(places < static_cast<int64_t>(dims.size())) << "a place is behind the dimensions";
     const std::vector<int64_t> usual = dims;
     for (int draw = 0; draw < 12; ++draw) {
-      for (size_t d = 0; d < dims.size(); ++d) dims[d] = draw == 0 || rng() % 3 ? usual[d] : hostile_size(rng);
+      for (size_t d = 0; d < dims.size(); ++d)
+        dims[d] = draw == 0 || rng() % 3 ? usual[d] : hostile_size(rng);
       try {
         sizes.fit(dims);
         check_fit(plan, g, sizes);
