@@ -24,6 +24,7 @@ class FittedSizes {
   bool fit(const std::vector<int64_t>& dims);
   std::string given();  // for messages: "; dimension 0 of input 'x' (n) is 4"
   void forget();        // the next fit() begins anew
+  const nestor_sizes& plan() const { return plan_; }
   const int64_t* numbers() const { return fit_->numbers; }
   const int64_t* offsets() const { return fit_->offsets; }
   int64_t arena_bytes() const { return fit_->arena_bytes; }

@@ -114,6 +114,51 @@ void check_fit(const PlanSizes& plan, const Graph& g, const FittedSizes& sizes) 
   }
 }
 
+// An instance of an artifact, without kernels.
+class Instance {
+ public:
+  explicit Instance(const nestor_sizes& plan)
+      : plan_(plan), outputs_(static_cast<size_t>(plan.output_count) + 1) {
+    static const nestor_weights no_weights{};
+    static const nestor_needs nothing{};
+    nestor_options options{};
+    options.threads = 1;
+    instance_ = nestor_instance_create(&options, 0, 0, 1, &no_weights, &nothing, &plan);
+    NESTOR_CHECK(instance_) << "there is no instance";
+  }
+  Instance(const Instance&) = delete;
+  ~Instance() { nestor_instance_destroy(instance_); }
+
+  void refuses(const std::vector<int64_t>& dims) {
+    NESTOR_CHECK(nestor_memory_size(&plan_, dims.data()) == -1) << "sizes that are refused have memory";
+    NESTOR_CHECK(nestor_instance_fit(instance_, dims.data(), outputs_.data()) == NESTOR_BAD_SIZES) << "a fit";
+    NESTOR_CHECK(*nestor_instance_why(instance_)) << "it doesn't say why";
+  }
+  // In memory of its own, in too little of the host's, and in enough.
+  void takes(const std::vector<int64_t>& dims, const FittedSizes& sizes) {
+    constexpr int64_t kMost = 1 << 20;
+    const int64_t bytes = nestor_memory_size(&plan_, dims.data());
+    NESTOR_CHECK(bytes >= sizes.arena_bytes() + sizes.workspace_bytes()) << bytes << " bytes are too few";
+    if (bytes > kMost) return;
+    std::vector<char> memory(static_cast<size_t>(bytes));
+    const auto fits = [&](void* host, int64_t given) {
+      nestor_instance_use_memory(instance_, host, given);
+      return nestor_instance_fit(instance_, dims.data(), outputs_.data()) == 0;
+    };
+    NESTOR_CHECK(fits(memory.data(), bytes) && fits(nullptr, 0)) << "the memory is too small";
+    NESTOR_CHECK(!fits(memory.data(), bytes - 1) && *nestor_instance_why(instance_))
+        << "it takes more than it has";
+    NESTOR_CHECK(fits(nullptr, 0)) << "there is no way back";
+    for (int64_t i = 0; i < plan_.output_count; ++i)
+      NESTOR_CHECK(outputs_[static_cast<size_t>(i)] == sizes.numbers()[plan_.outputs[i]]) << "another output";
+  }
+
+ private:
+  const nestor_sizes& plan_;
+  std::vector<int64_t> outputs_;
+  nestor_instance* instance_ = nullptr;
+};
+
 }  // namespace
 
 void read_input(std::string_view input) {
@@ -128,6 +173,7 @@ void read_input(std::string_view input) {
     const PlanSizes plan = plan_of(g, size_function);
     program = &size_function;
     FittedSizes sizes(plan, interpreted);
+    Instance instance(sizes.plan());
     const auto places =
         std::max_element(plan.symbols.begin(), plan.symbols.end(), [](const auto& a, const auto& b) {
           return a.place < b.place;
@@ -144,9 +190,11 @@ void read_input(std::string_view input) {
       try {
         sizes.fit(dims);
         check_fit(plan, g, sizes);
+        instance.takes(dims, sizes);
       } catch (const UserError& e) {
         const std::string why = e.what();
         NESTOR_CHECK(why.find("dimension ") != std::string::npos) << "it names no dimension: " << why;
+        instance.refuses(dims);
       }
     }
   }
