@@ -161,14 +161,15 @@ void against_graph(const VerifyVerb& v, const Device& device, std::optional<Grap
 }
 
 // What symbols are in one of the runs that are compared: the least, what is usual, 1 where less is allowed,
-// then drawn ones.
+// then drawn ones; of several, one is the least at first.
 Sizes draw_sizes(const Symbols& symbols, int run, std::mt19937_64& rng) {
   Sizes out;
   for (const Symbol& s : symbols.all()) {
     const int64_t most = std::min(s.most, std::max(4 * s.typical, s.least + 8));
     std::uniform_int_distribution<int64_t> any(s.least, most);
     const bool one = run == 2 && s.least < 1 && s.most >= 1;
-    out[s.var->name] = run == 0 ? s.least : run == 1 ? s.typical : one ? 1 : any(rng);
+    const bool alone = run == 3 && symbols.all().size() > 1 && &s == &symbols.all().back();
+    out[s.var->name] = run == 0 || alone ? s.least : run == 1 ? s.typical : one ? 1 : any(rng);
   }
   return out;
 }
