@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <unordered_map>
 
 #include "nestor/print.h"
 #include "nestor/walk.h"
@@ -254,10 +255,33 @@ int64_t Symbols::typical(const Expr& e) const {
   return *number;
 }
 
+namespace {
+
+// What was reduced last, while the symbols and requirements stay as they are: the same sizes are met again
+// with each operator, and comparing with many requirements takes long. The latest of each tell them from all
+// others: branches have copies, which go on in their own ways.
+struct Reduced {
+  Var symbol;
+  Expr requirement;
+  size_t requirements = 0;
+  std::unordered_map<Expr, Expr, HashExpr, SameExpr> results;
+};
+
+}  // namespace
+
 Expr Symbols::reduce(const Expr& e) const {
+  if (as_int(e) || all_.empty()) return simplify(e, facts_);
+  static thread_local Reduced reduced;
+  const Expr latest = requirements_.empty() ? Expr() : requirements_.back().condition;
+  if (reduced.symbol != all_.back().var || reduced.requirement.get() != latest.get() ||
+      reduced.requirements != requirements_.size())
+    reduced = {all_.back().var, latest, requirements_.size(), {}};
+  if (const auto known = reduced.results.find(e); known != reduced.results.end()) return known->second;
   Expr out = e;
   for (const auto& [var, value] : equal_) out = substitute(out, VarMap{{var, value}});
-  return simplify(out, facts_);
+  out = simplify(out, facts_);
+  reduced.results.emplace(e, out);
+  return out;
 }
 
 bool Symbols::equal(const Expr& a, const Expr& b) const {
