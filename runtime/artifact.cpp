@@ -20,6 +20,7 @@
 #include "nestor/error.h"
 #include "nestor/runtime.h"
 #include "runtime/artifact_rt.h"
+#include "runtime/fitted_sizes.h"
 
 namespace nestor {
 
@@ -138,8 +139,7 @@ class Artifact : public Runnable {
   int threads() const override { return threads_; }
   std::vector<Shape> fit(const std::vector<Shape>& inputs) override {
     if (!fit_) return Runnable::fit(inputs);
-    std::vector<int64_t> dims, made;
-    for (const Shape& s : inputs) dims.insert(dims.end(), s.begin(), s.end());
+    std::vector<int64_t> dims = dims_of(inputs_, inputs), made;
     for (const PlanTensor& t : outputs_) made.resize(made.size() + t.shape.size());
     dims.push_back(0);  // a pointer also where there are none
     made.push_back(0);

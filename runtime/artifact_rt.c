@@ -176,7 +176,9 @@ static int32_t fit(struct nestor_instance* instance, const int64_t* dims, int64_
       snprintf(fit->why, sizeof fit->why, "these sizes need %lld bytes of memory, the host gave %lld",
                (long long)(fit->arena_bytes + fit->workspace_bytes + 64), (long long)instance->memory_bytes);
     else
-      memcpy(fit->why, kNoMemory, sizeof kNoMemory);
+      snprintf(fit->why, sizeof fit->why, "%s for %lld bytes", kNoMemory,
+               (long long)(fit->arena_bytes + fit->workspace_bytes + 64));
+    nestor_add_sizes(sizes, fit);
     fit->arena_bytes = -1;
     return NESTOR_BAD_SIZES;
   }

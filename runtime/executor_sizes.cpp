@@ -73,20 +73,32 @@ std::map<std::string, int64_t> Executor::found() const {
   return out;
 }
 
+std::string FittedSizes::given() {
+  fit_->why[0] = 0;
+  nestor_add_sizes(&plan_, fit_);
+  return fit_->why;
+}
+
+void FittedSizes::forget() {
+  fit_->arena_bytes = -1;
+}
+
 std::vector<Runnable::Shape> Executor::fit(const std::vector<Shape>& inputs) {
   if (!sizes_) return Runnable::fit(inputs);
-  std::vector<int64_t> dims;
-  for (const Shape& s : inputs) dims.insert(dims.end(), s.begin(), s.end());
+  const std::vector<int64_t> dims = dims_of(plan_->inputs, inputs);
   const auto grow = [](Tensor& memory, int64_t bytes) {
     if (memory.bytes() >= bytes) return;
     memory = {};
     memory = Tensor(DType::u8, {bytes});
     prefer_large_pages(memory);
   };
-  if (sizes_->fit(dims)) {
-    grow(arena_, sizes_->arena_bytes());
-    grow(workspace_, sizes_->workspace_bytes());
-  }
+  if (sizes_->fit(dims)) try {
+      grow(arena_, sizes_->arena_bytes());
+      grow(workspace_, sizes_->workspace_bytes());
+    } catch (const UserError& e) {
+      sizes_->forget();
+      throw UserError(e.diagnostic().message + sizes_->given());
+    }
   return shapes_of(plan_->outputs, sizes_->numbers(), plan_->sizes.outputs);
 }
 

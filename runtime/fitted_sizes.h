@@ -1,12 +1,17 @@
 // The numbers of a plan with symbolic sizes, for the inputs of a run (sizes_rt.h).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "nestor/runtime.h"
 #include "runtime/sizes_rt.h"
 
 namespace nestor {
+
+// The dimensions of all inputs, one after another; UserError where these can't be the inputs' shapes.
+std::vector<int64_t> dims_of(const std::vector<PlanTensor>& inputs,
+                             const std::vector<Runnable::Shape>& shapes);
 
 class FittedSizes {
  public:
@@ -19,6 +24,9 @@ class FittedSizes {
   bool fit(const std::vector<int64_t>& dims);
   // Throws UserError where that size of a symbol isn't what the model requires.
   void found(int64_t symbol, int64_t size);
+  std::string given();  // for messages: "; dimension 0 of input 'x' (n) is 4"
+  void forget();        // the next fit() begins anew
+  const nestor_sizes& plan() const { return plan_; }
   const int64_t* numbers() const { return fit_->numbers; }
   const int64_t* symbols() const { return fit_->symbols; }
   const int64_t* offsets() const { return fit_->offsets; }

@@ -5,6 +5,7 @@
 
 #include "nestor/error.h"
 #include "nestor/runtime.h"
+#include "runtime/fitted_sizes.h"
 
 namespace nestor {
 
@@ -54,6 +55,21 @@ std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const 
     ordered.push_back(t);
   }
   return ordered;
+}
+
+std::vector<int64_t> dims_of(const std::vector<PlanTensor>& inputs,
+                             const std::vector<Runnable::Shape>& shapes) {
+  if (shapes.size() != inputs.size())
+    throw UserError(std::to_string(shapes.size()) + " shapes are given; the model's inputs are " +
+                    list_of(inputs));
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (shapes[i].size() != inputs[i].shape.size())
+      throw UserError("input '" + inputs[i].name + "' is given with " + std::to_string(shapes[i].size()) +
+                      " dimensions: the model takes " + to_string(inputs[i]));
+    out.insert(out.end(), shapes[i].begin(), shapes[i].end());
+  }
+  return out;
 }
 
 std::vector<Runnable::Shape> Runnable::fit(const std::vector<Shape>&) {

@@ -95,6 +95,22 @@ static int check_dims(const struct nestor_sizes* plan, struct nestor_fit* fit, c
   return 1;
 }
 
+static void add_size(struct nestor_fit* fit, const char* before, const char* what, int64_t size) {
+  size_t at = 0;
+  while (at < sizeof fit->why && fit->why[at]) ++at;
+  if (at < sizeof fit->why)
+    snprintf(fit->why + at, sizeof fit->why - at, "%s%s is %lld", before, what, (long long)size);
+}
+
+void nestor_add_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit) {
+  const char* before = "; ";
+  for (int64_t s = 0; s < plan->symbol_count; ++s) {
+    if (plan->symbols[s].place < 0) continue;
+    add_size(fit, before, plan->symbols[s].what, fit->symbols[s]);
+    before = ", ";
+  }
+}
+
 /* The numbers, and whether that holds which can be said after that symbol is known. */
 static int compute_numbers(const struct nestor_sizes* plan, struct nestor_fit* fit, int64_t after) {
   void* args[2] = {fit->symbols, fit->numbers};
@@ -102,6 +118,8 @@ static int compute_numbers(const struct nestor_sizes* plan, struct nestor_fit* f
   for (int64_t r = 0; r < plan->requirement_count; ++r) {
     if (plan->requirements[r].after != after || fit->numbers[plan->requirements[r].number]) continue;
     snprintf(fit->why, sizeof fit->why, "%s", plan->requirements[r].text);
+    nestor_add_sizes(plan, fit);
+    if (after >= 0) add_size(fit, "; ", plan->symbols[after].what, fit->symbols[after]);
     return 0;
   }
   return 1;

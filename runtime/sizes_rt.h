@@ -59,8 +59,11 @@ int32_t nestor_fit_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit
 int32_t nestor_found_size(const struct nestor_sizes* plan, struct nestor_fit* fit, int64_t symbol,
                           int64_t size);
 
-/* Offsets such that buffers alive at the same step don't overlap: largest first, each into the smallest gap
- * that holds it. Gives the bytes of all, -1 where there isn't enough memory for the planning itself. */
+/* Adds to `why` what the sizes are. */
+void nestor_add_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit);
+
+/* Offsets such that buffers alive at the same step don't overlap: largest first, each into the smallest gap that
+ * holds it. Gives the bytes of all, -1 where there isn't enough memory for the planning itself. */
 int64_t nestor_plan_arena(int64_t count, const int64_t* bytes, const int64_t* first, const int64_t* last,
                           int64_t* offsets);
 

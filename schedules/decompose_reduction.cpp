@@ -32,6 +32,13 @@ std::vector<Buffer> read_by_init(const Block& b) {
   return out;
 }
 
+// Whether it is an iteration, if there is one. An extent that is open may be 0, where the init is all there
+// is.
+bool is_within(const Expr& binding, const Expr& extent) {
+  const auto at = as_int(binding), count = as_int(extent);
+  return at && (count ? 0 <= *at && *at < *count : *at == 0);
+}
+
 void check(const StepContext& ctx, const LoopRef& loop) {
   const Place& p = loop.place;
   const BlockInfo info = inspect(p.block());
@@ -121,9 +128,7 @@ PrimFunc run(StepContext& ctx) {
     IterVar copy = i;
     copy.var = make_var(i.var->name);
     copy.binding = simplify(substitute(i.binding, map));
-    if (is_guard(old, i) && as_int(copy.binding) && as_int(i.extent) && 0 <= *as_int(copy.binding) &&
-        *as_int(copy.binding) < *as_int(i.extent))
-      continue;  // a tail of R loops only
+    if (is_guard(old, i) && is_within(copy.binding, i.extent)) continue;  // a tail of R loops only
     copy.extent = i.extent;
     iterators[i.var] = Expr(copy.var);
     init.iters.push_back(copy);

@@ -146,6 +146,9 @@ struct ScheduleReview {
 };
 ScheduleReview review_schedule(const PrimFunc& before, const PrimFunc& after,
                                const ProofOptions& options = {});
+// Of functions over a model's sizes, of which these conditions hold: what is wrong at sizes that can't be isn't wrong.
+ScheduleReview review_possible_sizes(const PrimFunc& before, const PrimFunc& after,
+                                     const std::vector<Expr>& conditions);
 std::string describe(const ScheduleReview& review);
 
 // A compiled function with memory around it: what folding, oracles, measuring and tests share.

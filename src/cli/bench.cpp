@@ -52,7 +52,7 @@ void bind(Entry& e, const BenchVerb& v, const CompiledModel* model, bool cuda = 
   Sizes sizes = sizes_of(v.common);
   if (model && model->graph.symbols)
     for (const Symbol& s : model->graph.symbols->all()) sizes.emplace(s.var->name, s.typical);
-  const NamedTensors given = read_inputs({}, e.runnable->inputs(), 1, sizes);
+  const NamedTensors given = read_inputs({}, *e.runnable, 1, sizes);
   std::vector<Runnable::Shape> shapes;
   for (const PlanTensor& t : e.runnable->inputs()) shapes.push_back(given.at(t.name).shape());
   const std::vector<Runnable::Shape> made = e.runnable->fit(shapes);

@@ -264,6 +264,20 @@ NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor
   return out;
 }
 
+NamedTensors read_inputs(const InputSources& given, Runnable& runnable, int64_t fill_seed,
+                         const Sizes& sizes) {
+  std::vector<Runnable::Shape> shapes;
+  bool open = false;
+  for (const PlanTensor& t : runnable.inputs()) {
+    const auto it = given.find(t.name);
+    if (it == given.end() && fill_seed < 0) continue;
+    shapes.push_back(shape_of(t, it == given.end() ? nullptr : &it->second, sizes));
+    open = open || !t.symbols.empty();
+  }
+  if (open && shapes.size() == runnable.inputs().size()) runnable.fit(shapes);
+  return read_inputs(given, runnable.inputs(), fill_seed, sizes);
+}
+
 std::string counted(size_t n, const std::string& what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }

@@ -49,6 +49,9 @@ void shapes_from(const InputSources& given, BuildOptions& build);
 using Sizes = std::map<std::string, int64_t>;
 NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor>& expected,
                          int64_t fill_seed, const Sizes& sizes = {});
+// For that run, which takes the inputs' sizes or refuses them before any is made.
+NamedTensors read_inputs(const InputSources& given, Runnable& runnable, int64_t fill_seed,
+                         const Sizes& sizes = {});
 // What --dim says of symbols: numbers, and what open ones usually are.
 Sizes sizes_of(const ModelOptions& o);
 ChosenSizes chosen_sizes(const ModelOptions& o);  // of --specialize

@@ -76,7 +76,7 @@ int run(const RunVerb& v) {
     say_records_used(model->model, v.common, v.schedule);
     runnable = model->device.make_runnable();
   }
-  const NamedTensors outputs = runnable->run(read_inputs(given, runnable->inputs(), -1, sizes_of(v.common)));
+  const NamedTensors outputs = runnable->run(read_inputs(given, *runnable, -1, sizes_of(v.common)));
   nlohmann::json json = nlohmann::json::object();
   std::vector<std::pair<std::string, Tensor>> ordered;
   for (const PlanTensor& o : runnable->outputs()) {

@@ -1,5 +1,6 @@
 // One function from its loop nest to a kernel that runs on tensors.
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -9,8 +10,10 @@
 #include "nestor/interpret.h"
 #include "nestor/library.h"
 #include "nestor/nest_file.h"
+#include "nestor/start_before_loops.h"
 #include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
+#include "src/driver/in_symbols.h"
 #include "src/driver/per_sample.h"
 #include "src/driver/replay_open.h"
 
@@ -61,6 +64,11 @@ namespace {
 
 CompiledFunction compile_reviewed(const PrimFunc& f, ScheduleChoice choice, const CompileOptions& options) {
   PrimFunc scheduled = scheduled_by(f, choice);
+  try {
+    scheduled = start_before_loops(std::move(scheduled), choice.trace);
+  } catch (const ScheduleError& e) {
+    throw in_function(e, f, choice);
+  }
   if (options.review) options.review(f, choice, scheduled);
   PrimFunc lowered = lowered_by(f, choice, scheduled, options.target, options.lowering);
   return {f, std::move(choice), std::move(scheduled), std::move(lowered)};
@@ -95,11 +103,25 @@ CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& optio
   return compile_reviewed(f, {{"", "", {}, std::move(given_up)}, "naive", true}, options);
 }
 
+// Reviews are of functions over the model's sizes where their own ones are quotients of these.
+CompileOptions with_review(const Partition& p, size_t func, CompileOptions options) {
+  const auto call = std::find_if(p.calls.begin(), p.calls.end(), [&](const KernelCall& c) {
+    return !c.control && c.func == static_cast<int>(func) && has_own_sizes(c);
+  });
+  if (!options.review || call == p.calls.end()) return options;
+  options.review = [&p, func, call, review = options.review](const PrimFunc& f, const ScheduleChoice& choice,
+                                                             const PrimFunc& scheduled) {
+    review(in_symbols(f, p.funcs[func], *call), choice, in_symbols(scheduled, p.funcs[func], *call));
+  };
+  return options;
+}
+
 }  // namespace
 
-CompiledFunction compile_function(const Partition& p, size_t func, const CompileOptions& options) {
+CompiledFunction compile_function(const Partition& p, size_t func, const CompileOptions& given) {
   const PrimFunc& f = p.funcs[func];
-  if (f.dims.empty()) return compile_function(f, options);
+  if (f.dims.empty()) return compile_function(f, given);
+  const CompileOptions options = with_review(p, func, given);
   const auto it = p.one_sample.find(static_cast<int>(func));
   if (it == p.one_sample.end() || !pays_by_sample(it->second, p.typical))
     return compile_symbolic(f, options, p.typical);

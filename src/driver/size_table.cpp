@@ -16,7 +16,9 @@ const Type kI64{DType::i64, 1}, kF64{DType::f64, 1};
 
 }  // namespace
 
+// The numbers are computed before any requirement is looked at, so they rely on the bounds alone.
 SizeTable::SizeTable(std::shared_ptr<const Symbols> symbols) : symbols_(std::move(symbols)) {
+  for (const Symbol& s : symbols_->all()) bounds_.set(s.var, {s.least, s.most});
   for (const Symbols::Requirement& r : symbols_->requirements())
     require(r.condition, print(r.condition) + " must hold" + (r.why.empty() ? "" : ": " + r.why));
 }
@@ -48,11 +50,45 @@ class SafeDivisions : public Rewriter {
   const Facts& facts_;
 };
 
+// Sums and products whose bounds an i64 doesn't hold, innermost first.
+class LargeNumbers : public Walker {
+ public:
+  explicit LargeNumbers(const Facts& bounds) : bounds_(bounds) {}
+  std::vector<Expr> found;
+  void expr(const Expr& e) override {
+    children(e);
+    const auto* b = e.as<Binary>();
+    if (!b || e.dtype() != DType::i64) return;
+    if (b->op != BinaryOp::add && b->op != BinaryOp::sub && b->op != BinaryOp::mul) return;
+    const Interval range = range_of(e, bounds_);
+    if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) found.push_back(e);
+  }
+
+ private:
+  const Facts& bounds_;
+};
+
 }  // namespace
+
+// Computed in floating point, which doesn't wrap around. What it is computed from isn't too large either.
+void SizeTable::require_no_overflow(const Expr& number) {
+  LargeNumbers large(bounds_);
+  large.expr(number);
+  for (const Expr& e : large.found) {
+    if (std::any_of(small_.begin(), small_.end(), [&](const Expr& s) { return same_expr(s, e); })) continue;
+    small_.push_back(e);
+    const auto* b = e.as<Binary>();
+    const Expr value = make::binary(b->op, make::cast(kF64, b->a), make::cast(kF64, b->b));
+    const Expr most = make::float_imm(static_cast<double>(Interval::kMax), kF64);
+    const Expr least = make::float_imm(static_cast<double>(Interval::kMin), kF64);
+    require(logical_and(make::binary(BinaryOp::le, value, most), make::binary(BinaryOp::ge, value, least)),
+            print(e) + " is too large");
+  }
+}
 
 // A processor ends the program that divides by 0, so the run is refused instead.
 Expr SizeTable::divided_safely(const Expr& number) {
-  SafeDivisions safe(symbols_->facts());
+  SafeDivisions safe(bounds_);
   const Expr out = safe.expr(number);
   for (const Expr& d : safe.divisors) {
     const Expr positive = ge(d, 1);
@@ -66,8 +102,14 @@ Expr SizeTable::divided_safely(const Expr& number) {
   return out;
 }
 
+Expr SizeTable::checked(const Expr& number) {
+  const Expr out = divided_safely(number);
+  require_no_overflow(out);
+  return out;
+}
+
 int SizeTable::add(const Expr& unsafe) {
-  const Expr number = divided_safely(unsafe);
+  const Expr number = checked(unsafe);
   const auto same =
       std::find_if(numbers_.begin(), numbers_.end(), [&](const Expr& e) { return same_expr(e, number); });
   if (same != numbers_.end()) return static_cast<int>(same - numbers_.begin());
@@ -76,7 +118,7 @@ int SizeTable::add(const Expr& unsafe) {
 
 int SizeTable::add_list(const std::vector<Expr>& unsafe) {
   std::vector<Expr> numbers;
-  for (const Expr& e : unsafe) numbers.push_back(divided_safely(e));
+  for (const Expr& e : unsafe) numbers.push_back(checked(e));
   const auto same = std::search(numbers_.begin(), numbers_.end(), numbers.begin(), numbers.end(), same_expr);
   if (same != numbers_.end()) return static_cast<int>(same - numbers_.begin());
   numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());

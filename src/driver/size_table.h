@@ -9,6 +9,7 @@
 #include "nestor/dim.h"
 #include "nestor/ir.h"
 #include "nestor/runtime.h"
+#include "nestor/simplify.h"
 
 namespace nestor {
 
@@ -32,11 +33,15 @@ class SizeTable {
   int64_t symbol(const std::string& name) const;  // its number
 
  private:
+  Expr checked(const Expr& number);
   Expr divided_safely(const Expr& number);
+  void require_no_overflow(const Expr& number);
 
   std::shared_ptr<const Symbols> symbols_;
+  Facts bounds_;  // of the symbols
   std::vector<Expr> numbers_;
   std::vector<Expr> positive_;  // what is divided by
+  std::vector<Expr> small_;     // what is computed without overflow
   std::vector<PlanSizes::Requirement> requirements_;
 };
 

@@ -106,8 +106,10 @@ Graph with_size(const Graph& g, const Var& symbol, int64_t size) {
   bool open = false;
   for (Value& v : out.values) {
     for (Dim& d : v.type.shape)
-      if (!d.known()) d = Dim(simplify(substitute(d.expr(), values)), g.symbols);
-    for (Expr& e : v.elements) e = simplify(substitute(e, values));
+      if (!d.known() && uses_var(d.expr(), symbol))
+        d = Dim(simplify(substitute(d.expr(), values)), g.symbols);
+    for (Expr& e : v.elements)
+      if (uses_var(e, symbol)) e = simplify(substitute(e, values));
     open = open || !v.type.shape.known();
   }
   if (!open) out.symbols = nullptr;

@@ -287,7 +287,9 @@ class FunctionsOfSamples {
     for (const Var& samples : f.dims) {
       const auto sampled = sampled_params(f, samples);
       if (!sampled) continue;
-      const Graph& one = graphs_.try_emplace(samples, with_size(g_, samples, 1)).first->second;
+      const auto [at, fresh] = graphs_.try_emplace(samples);
+      if (fresh) at->second = with_size(g_, samples, 1);
+      const Graph& one = at->second;
       KernelCall of_one = call;
       PrimFunc func = collapse_dims(split_groups(in_blocks(as_built(one, of_one, options_), of_one, p)));
       if (!func.dims.empty()) sizes_.name(func);

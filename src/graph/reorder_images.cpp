@@ -49,6 +49,8 @@
 // 5.8, of 258 to 448 at 58 13.5 to 11.8; of weights of two thirds of it and less none.) So it is for large
 // windows of many channels to one block of filters (7x7/2 of 96 to 16 at 30 0.25 to 0.19, 5x5 of 480 to 16 at
 // 14 0.48 to 0.39), but not where the copies go to memory (5x5/2 of 320 to 16 at 56 1.5 to 1.7).
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 

@@ -124,8 +124,9 @@ class Widening {
     rounded_[n.outputs[0]] = *of;
   }
 
-  // Weights of a product with something else stay as they are.
+  // Weights of a product with something else stay as they are, and what is computed from sizes.
   bool stays(const Node& n, size_t i) const {
+    if (!value_of(g_, n.inputs[i]).elements.empty()) return true;
     const bool weights = is_op(n, "MatMul") || is_op(n, "Gemm")
                              ? i < 2
                              : (is_op(n, "Conv") || is_op(n, "ConvTranspose")) && i == 1;

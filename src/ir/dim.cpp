@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <unordered_map>
 
 #include "nestor/print.h"
 #include "nestor/walk.h"
@@ -186,21 +187,39 @@ bool hold_usually(const std::vector<Symbol>& all, const std::vector<Symbols::Req
   return true;
 }
 
+using Equal = std::vector<std::pair<Var, Expr>>;
+
+// Sizes that are equal to others are what these usually are. False where one can't be.
+bool follow_usual(std::vector<Symbol>& all, const Equal& equal) {
+  for (const auto& [var, value] : equal) {
+    VarMap usual;
+    for (const Symbol& s : all) usual[s.var] = Expr(s.typical);
+    const auto number = as_int(simplify(substitute(value, usual)));
+    for (Symbol& s : all) {
+      if (s.var != var) continue;
+      if (!number || *number < s.least || *number > s.most) return false;
+      s.typical = *number;
+    }
+  }
+  return true;
+}
+
 // What is decided by usual sizes must be possible: where these don't meet the latest requirement, one of them
 // becomes the nearest that does, and meets all others. Nothing changes where none near does.
-void make_usual_possible(std::vector<Symbol>& all, const std::vector<Symbols::Requirement>& requirements) {
+void make_usual_possible(std::vector<Symbol>& all, const std::vector<Symbols::Requirement>& requirements,
+                         const Equal& equal) {
   constexpr int64_t kFarthest = 2048;
   if (hold_usually(all, requirements, requirements.size() - 1)) return;
-  for (Symbol& s : all) {
-    if (!uses_var(requirements.back().condition, s.var)) continue;
-    const int64_t guess = s.typical;
+  const std::vector<Symbol> guesses = all;
+  for (size_t s = 0; s < all.size(); ++s) {
+    if (!uses_var(requirements.back().condition, all[s].var)) continue;
     for (int64_t by = 1; by <= kFarthest; ++by)
-      for (const int64_t value : {guess + by, guess - by}) {
-        if (value < s.least || value > s.most) continue;
-        s.typical = value;
-        if (hold_usually(all, requirements)) return;
+      for (const int64_t value : {guesses[s].typical + by, guesses[s].typical - by}) {
+        if (value < all[s].least || value > all[s].most) continue;
+        all[s].typical = value;
+        if (follow_usual(all, equal) && hold_usually(all, requirements)) return;
       }
-    s.typical = guess;
+    all = guesses;
   }
 }
 
@@ -261,10 +280,33 @@ int64_t Symbols::typical(const Expr& e) const {
   return *number;
 }
 
+namespace {
+
+// What was reduced last, while the symbols and requirements stay as they are: the same sizes are met again
+// with each operator, and comparing with many requirements takes long. The latest of each tell them from all
+// others: branches have copies, which go on in their own ways.
+struct Reduced {
+  Var symbol;
+  Expr requirement;
+  size_t requirements = 0;
+  std::unordered_map<Expr, Expr, HashExpr, SameExpr> results;
+};
+
+}  // namespace
+
 Expr Symbols::reduce(const Expr& e) const {
+  if (as_int(e) || all_.empty()) return simplify(e, facts_);
+  static thread_local Reduced reduced;
+  const Expr latest = requirements_.empty() ? Expr() : requirements_.back().condition;
+  if (reduced.symbol != all_.back().var || reduced.requirement.get() != latest.get() ||
+      reduced.requirements != requirements_.size())
+    reduced = {all_.back().var, latest, requirements_.size(), {}};
+  if (const auto known = reduced.results.find(e); known != reduced.results.end()) return known->second;
   Expr out = e;
   for (const auto& [var, value] : equal_) out = substitute(out, VarMap{{var, value}});
-  return simplify(out, facts_);
+  out = simplify(out, facts_);
+  reduced.results.emplace(e, out);
+  return out;
 }
 
 bool Symbols::equal(const Expr& a, const Expr& b) const {
@@ -303,7 +345,7 @@ bool Symbols::require(const Expr& condition, const std::string& why) {
         Diagnostic{"whether " + print(c) + " holds is known only at run time", {}, {}, hint(c)});
   requirements_.push_back({c, why});
   facts_.assume(c);
-  make_usual_possible(all_, requirements_);
+  make_usual_possible(all_, requirements_, equal_);
   const auto* equality = c.as<Binary>();
   if (!equality || equality->op != BinaryOp::eq) return true;
   // The later symbol is put as the earlier ones say.

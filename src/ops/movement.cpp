@@ -183,15 +183,15 @@ std::vector<SliceRange> slice_ranges(const OpContext& ctx) {
     // Division by a magnitude, which for the lowest step needs unsigned arithmetic.
     const uint64_t magnitude = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
     const Dim span = step > 0 ? end - start : start - end;
+    Dim count = 0;
     if (!span.known()) {
       const Dim far = step > 0 ? Dim(step) : -Dim(step);
-      out[static_cast<size_t>(axes[k])] = {start, step, max(ceil_div(span, far), 0)};
-      continue;
+      count = max(ceil_div(span, far), 0);
+    } else if (span > 0) {
+      count = (static_cast<uint64_t>(static_cast<int64_t>(span)) - 1) / magnitude + 1;
     }
-    const int64_t count =
-        span <= 0
-            ? 0
-            : static_cast<int64_t>((static_cast<uint64_t>(static_cast<int64_t>(span)) - 1) / magnitude) + 1;
+    // Backward from the first of no elements to behind it would be one.
+    if (step < 0 && !surely_le(1, n)) count = min(count, n);
     out[static_cast<size_t>(axes[k])] = {start, step, count};
   }
   return out;

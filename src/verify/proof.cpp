@@ -10,6 +10,7 @@
 #include "src/passes/passes.h"
 #include "src/verify/proof_checks.h"
 #include "src/verify/proof_match.h"
+#include "src/verify/proof_products.h"
 
 namespace nestor {
 
@@ -155,8 +156,17 @@ Proof run_proof(const ProofOptions& options, const std::function<void(verify::Se
 
 Proof verify_schedule(const PrimFunc& before, const PrimFunc& after, const ProofOptions& options) {
   verify::require_same_parameters(before, after);
-  return run_proof(options,
-                   [&](verify::Sets& home, Proof& proof) { verify::prove(home, before, after, proof); });
+  const auto proved = [&](const PrimFunc& one, const PrimFunc& other) {
+    return run_proof(options,
+                     [&](verify::Sets& home, Proof& proof) { verify::prove(home, one, other, proof); });
+  };
+  Proof out = proved(before, after);
+  if (out.verdict != Verdict::unproved) return out;
+  if (const auto sizes = verify::with_products_as_sizes(before, after)) {
+    Proof of_products = proved(sizes->first, sizes->second);
+    if (of_products.ok()) return of_products;
+  }
+  return out;
 }
 
 Proof verify_function(const PrimFunc& f, const ProofOptions& options) {

@@ -98,6 +98,71 @@ TEST_CASE("a run on no samples, or no words, gives outputs without elements, or 
   check_equal(of_images->run(input({2, 1, 9, 5})), images.fixed(input({2, 1, 9, 5})));
 }
 
+TEST_CASE("a sum of nothing is what it starts from, whatever the schedule") {
+  OpenModel m(R"({
+    "name": "sum", "opset": 17,
+    "inputs": [{"name": "x", "dtype": "f32", "shape": ["batch", "seq", 8]}],
+    "outputs": ["y"],
+    "nodes": [{"op": "ReduceSum", "inputs": ["x", "axis"], "outputs": ["s"]},
+              {"op": "Exp", "inputs": ["s"], "outputs": ["y"]}],
+    "weights": {"axis": {"dtype": "i64", "shape": [1], "data": [1]}}
+  })");
+  for (const char* steps : {"", "parallel Y.b", "wb wi wj = reverse_compute_at Y reduce_sum.b",
+                            "i0 i1 = split reduce_sum.i [_, 4] tail=mask\nreorder reduce_sum (i1 i0 j)",
+                            "i0 i1 = split reduce_sum.i [_, 2]\ni00 i01 = split reduce_sum.i0 [_, 2]\n"
+                            "decompose_reduction reduce_sum.i00"}) {
+    INFO(steps);
+    m.options.schedules = [&](const PrimFunc& f, const Target&) {
+      Trace trace = parse_trace(steps);
+      return f.name.starts_with("reduce_sum") ? std::optional(ScheduleChoice{trace, "given"}) : std::nullopt;
+    };
+    auto executor = make_executor(m.compiled());
+    for (const int64_t seq : {5, 0, 4}) {
+      const NamedTensors got = executor->run(input({3, seq, 8}));
+      if (seq > 0)
+        check_equal(got, m.fixed(input({3, seq, 8})));
+      else
+        for (const float y : got.at("y").as<float>()) CHECK(y == 1.0f);
+    }
+  }
+}
+
+TEST_CASE("elements from the last to the first are none where there are none") {
+  const OpenModel m(R"({
+    "name": "backward", "opset": 17,
+    "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 3]}],
+    "outputs": ["all", "first"],
+    "nodes": [
+      {"op": "Slice", "inputs": ["x", "last", "before", "axis", "step"], "outputs": ["all"]},
+      {"op": "Slice", "inputs": ["x", "zero", "before", "axis", "step"], "outputs": ["first"]}
+    ],
+    "weights": {
+      "last": {"dtype": "i64", "shape": [1], "data": [100]},
+      "before": {"dtype": "i64", "shape": [1], "data": [-100]},
+      "zero": {"dtype": "i64", "shape": [1], "data": [0]},
+      "axis": {"dtype": "i64", "shape": [1], "data": [0]},
+      "step": {"dtype": "i64", "shape": [1], "data": [-1]}
+    }
+  })");
+  auto executor = make_executor(m.compiled());
+  for (const int64_t n : {4, 0, 1}) {
+    CHECK(executor->fit({{n, 3}}) == std::vector<Runnable::Shape>{{n, 3}, {std::min<int64_t>(n, 1), 3}});
+    check_equal(executor->run(input({n, 3})), m.fixed(input({n, 3})));
+  }
+}
+
+TEST_CASE("sizes as half precision numbers are given by the model") {
+  const OpenModel m(R"({
+    "name": "halves", "opset": 17,
+    "inputs": [{"name": "x", "dtype": "f32", "shape": [4, "n"]}],
+    "outputs": ["y"],
+    "nodes": [{"op": "Shape", "inputs": ["x"], "outputs": ["s"]},
+              {"op": "Cast", "inputs": ["s"], "outputs": ["y"], "attrs": {"to": "f16"}}]
+  })");
+  auto executor = make_executor(m.compiled());
+  for (const int64_t n : {7, 0}) check_equal(executor->run(input({4, n})), m.fixed(input({4, n})));
+}
+
 TEST_CASE("bounds keep a run on no samples out") {
   OpenModel m(kImages);
   m.options.build.open["batch"] = {1, 8, 1};

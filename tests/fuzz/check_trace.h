@@ -28,6 +28,10 @@ struct Subject {
   Subject at(const std::vector<int64_t>& dims) const;
 };
 
+// Every second time sums start before their loops, so that sizes may be 0 (nestor/start_before_loops.h); else
+// without such sizes.
+Subject start_sums(const Subject& subject, PrimFunc& scheduled);
+
 std::string print_sizes(const PrimFunc& f, const std::vector<int64_t>& dims);  // " at sM=3, sN=1"; ""
 
 Finding check_trace(const Subject& subject, const Schedule& s);

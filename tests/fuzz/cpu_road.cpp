@@ -16,7 +16,9 @@ namespace {
 
 class CpuRoad : public Road {
  public:
-  Entry add(const Subject& subject, const PrimFunc& scheduled, int64_t number) override {
+  Entry add(const Subject& given, const PrimFunc& given_schedule, int64_t number) override {
+    PrimFunc scheduled = given_schedule;
+    const Subject subject = start_sums(given, scheduled);
     Lowered l;
     Entry entry = lower_for(target_, subject, scheduled, number, "f" + std::to_string(batch_.size()), l);
     if (!entry.taken) return entry;

@@ -175,6 +175,7 @@ OpenSizes draw_open_sizes(const std::string& open, const Sizes& given, std::mt19
     if (std::string("CHO").find(open[0]) != std::string::npos)
       for (int64_t& n : out.back()) n = std::min<int64_t>(n, 6);
   }
+  out[2][rng() % open.size()] = 0;
   return out;
 }
 

@@ -30,7 +30,8 @@ Sizes draw_sizes(bool ragged, std::mt19937_64& rng);
 FuzzFunction make_function(int index, const Sizes& sizes, const std::string& open = "");
 // Some of the letters that the function has.
 std::string draw_open(int index, std::mt19937_64& rng);
-// Five times values for the open sizes: all 1, those given, and others that differ from them.
+// Five times values for the open sizes: all 1, those given, and others that differ from them; of one of these
+// a size is 0.
 OpenSizes draw_open_sizes(const std::string& open, const Sizes& given, std::mt19937_64& rng);
 
 }  // namespace nestor

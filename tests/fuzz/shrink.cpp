@@ -123,7 +123,7 @@ class Shrinker {
       c.sizes[c.open[i]] = c.at[0][i];
       c.open.erase(i, 1);
       c.at[0].erase(c.at[0].begin() + static_cast<std::ptrdiff_t>(i));
-      if (accept(c)) {
+      if (s_.small.at[0][i] > 0 && accept(c)) {  // one that is 0 stays open: known sizes needn't be
         any = true;
         continue;
       }

@@ -111,6 +111,19 @@ TEST_CASE("What needs a size to be so requires it, and what is usual meets it") 
                     "]}") == "f32[batch,1]");
 }
 
+TEST_CASE("Usual sizes that are equal stay so where one must be another") {
+  const auto symbols = std::make_shared<Symbols>();
+  const Dim a = symbols->add("a", 0, 100, 1), b = symbols->add("b", 0, 200, 128),
+            c = symbols->add("c", 0, 50, 7);
+  CHECK(must_equal(b, a * 2));
+  CHECK(must_equal(c, a + 1));
+  CHECK(must_equal(a * 4, 64));
+  CHECK(symbols->hint() == "--dim a=16 --dim b=32 --dim c=17");
+  const Dim d = symbols->add("d", 0, 10, 1);
+  CHECK(must_equal(d, b - 30));
+  CHECK(symbols->hint() == "--dim a=16 --dim b=32 --dim c=17 --dim d=2");
+}
+
 TEST_CASE("What must know a size says which, and what would work") {
   BuildOptions options;
   options.symbolic = true;

@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../models"))
 import mutated_texts  # noqa: E402
 
-SHARES = {"model": 800, "schedule_text": 500, "nest_text": 300, "operator_text": 200}  # of mutations; others 100
+SHARES = {"model": 800, "open_model": 400, "schedule_text": 500, "nest_text": 300, "operator_text": 200}  # of mutations; others 100
 SECONDS, MEGABYTES = 100, 2048  # that one input may take, under sanitizers and on a busy machine
 LIMITS = [f"-timeout={SECONDS}", f"-report_slow_units={SECONDS}", f"-rss_limit_mb={MEGABYTES}", f"-malloc_limit_mb={MEGABYTES}"]
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=64:detect_stack_use_after_return=0:handle_abort=1",

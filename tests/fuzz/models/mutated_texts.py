@@ -254,5 +254,5 @@ def kinds():
     """By target."""
     texts = {"schedule_text": schedule_seeds(), "nest_text": function_seeds(), "operator_text": operator_seeds(),
              "tuning_record": [RECORD], "worker_line": worker_seeds()}
-    return {"model": Models(), "schedule_text": Schedules(texts.pop("schedule_text") + kept("schedule_text")), **{target: Texts(seeds + kept(target)) for target, seeds in texts.items()},
+    return {"model": Models(), "open_model": Models(), "schedule_text": Schedules(texts.pop("schedule_text") + kept("schedule_text")), **{target: Texts(seeds + kept(target)) for target, seeds in texts.items()},
             "database": Made(database), "arrays": Made(array)}
