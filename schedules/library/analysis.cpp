@@ -181,6 +181,10 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
   info.copies = store && store->value.as<Load>();
   for_each_expr(b->body, [&](const Expr& e) {
     info.has_select |= e.as<Select>() != nullptr;
+    if (const auto* shift = e.as<Binary>(); shift && shift->op == BinaryOp::shr)
+      info.has_shift |= shift->b.as<Cast>() != nullptr;
+    if (const auto* shift = e.as<Binary>(); shift && shift->op == BinaryOp::shr)
+      info.has_shift |= shift->b.as<Cast>() != nullptr;
     if (const auto* c = e.as<Call>()) info.has_math |= c->fn <= Intrinsic::pow && c->fn != Intrinsic::sqrt;
   });
   return info;

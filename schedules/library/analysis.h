@@ -45,6 +45,7 @@ struct BlockInfo {
   bool reduction = false;
   bool has_math = false;     // exp, log ...: dear to compute twice
   bool has_select = false;   // a padding
+  bool has_shift = false;    // by an iterator: numbers packed in a byte
   bool copies = false;       // elements as they are
   bool affine_loops = true;  // every loop is one iterator's
 

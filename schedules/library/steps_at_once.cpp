@@ -91,7 +91,12 @@ std::pair<int64_t, bool> taps_around(const Schedule& s, const std::string& block
 void steps_at_once(Schedule& s, const std::string& block, const Tile& t, const std::string& loop,
                    const Target& target) {
   if (!t.vector) return;
-  const int64_t lanes = lanes_of(analyze(s.func(), block), target);
+  const BlockInfo b = analyze(s.func(), block);
+  if (b.has_shift && extent_of(s, block, loop) <= kFewSteps) {
+    s.because("the numbers of a byte are read together");
+    if (s.try_step(fmt::format("unroll {}.{}", block, loop))) return;
+  }
+  const int64_t lanes = lanes_of(b, target);
   if (!ends_in_part(t.vector->extent, t.width, lanes))
     steps_at_once(s, block, rows_of(t), ceil_div(t.width, lanes) * t.columns, loop, target);
 }

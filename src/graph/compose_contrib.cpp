@@ -188,6 +188,17 @@ void dynamic_quantize_matmul(Composer& c) {
   c.give(0, y);
 }
 
+// Numbers of 4 bits, the two of a byte one behind the other, as a tensor of that shape.
+std::string unpacked_fours(Composer& c, const std::string& v, const Dims& shape) {
+  Dims bytes = shape;
+  bytes.back() = shape.back() / 2;
+  bytes.push_back(1);
+  const std::string sixteen = c.scalar(16, DType::u8), both = c.reshaped(v, bytes);
+  return c.reshaped(
+      c.op("Concat", {c.op("Mod", {both, sixteen}), c.op("Div", {both, sixteen})}, {{"axis", int64_t{-1}}}),
+      shape);
+}
+
 // Columns of 4 bits, two to a byte, in blocks with a scale each.
 void matmul_bits(Composer& c) {
   const OpContext& ctx = c.ctx();
@@ -204,31 +215,63 @@ void matmul_bits(Composer& c) {
         "the weights are " + to_string(c.type(1)) + ", which isn't what K, N, `bits` and `block_size` make",
         "[N, blocks, bytes of a block]");
   const auto unpacked = [&](const std::string& v, int64_t columns, int64_t padded) {
-    if (bits == 8) return c.reshaped(v, {n, columns});
-    const std::string sixteen = c.scalar(16, DType::u8), bytes = c.reshaped(v, {n, padded / 2, 1});
-    const std::string both = c.op("Concat", {c.op("Mod", {bytes, sixteen}), c.op("Div", {bytes, sixteen})},
-                                  {{"axis", int64_t{2}}});
-    const std::string flat = c.reshaped(both, {n, padded});
+    const std::string flat = bits == 8 ? c.reshaped(v, {n, padded}) : unpacked_fours(c, v, {n, padded});
     return padded == columns ? flat : c.sliced(flat, 1, 0, columns);
   };
-  const std::string weights = unpacked(c.input(1), blocks * size, blocks * size);
+  const std::string weights = unpacked(c.input(1), k, blocks * size);
   std::string zero;
   if (!c.has(3)) {
     Tensor middle(DType::u8, {n, blocks});
     for (int64_t i = 0; i < middle.size(); ++i) middle.set_int(i, int64_t{1} << (bits - 1));
     zero = c.constant(middle);
   } else if (c.type(3).dtype == DType::u8) {
-    zero = unpacked(c.input(3), blocks, (blocks + 1) / 2 * 2);
+    zero = unpacked(c.input(3), blocks, bits == 8 ? blocks : (blocks + 1) / 2 * 2);
   } else {
     ctx.fail("zero points of " + std::string(name_of(c.type(3).dtype)) + " aren't supported", "u8");
   }
-  std::string w = c.op("DequantizeLinear", {weights, c.reshaped(c.input(2), {n, blocks}), zero},
-                       {{"axis", int64_t{1}}, {"block_size", size}});
-  if (blocks * size != k) w = c.sliced(w, 1, 0, k);
+  const std::string w = c.op("DequantizeLinear", {weights, c.reshaped(c.input(2), {n, blocks}), zero},
+                             {{"axis", int64_t{1}}, {"block_size", size}});
   std::string y =
       c.op("MatMul", {c.input(0), c.op("Transpose", {w}, {{"perm", std::vector<int64_t>{1, 0}}})});
   if (c.has(5)) y = c.op("Add", {y, c.input(5)});
   c.give(0, y);
+}
+
+// Whether numbers of 4 bits are two to a byte; of uint4 each has a byte here.
+bool has_pairs(const Tensor& t) {
+  const auto bytes = t.as<uint8_t>();
+  return std::any_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b > 15; });
+}
+
+// Places of a table of 4 or 8 bits, in blocks with a scale each. Bytes have the zero point in their middle.
+void gather_blocks(Composer& c) {
+  const OpContext& ctx = c.ctx();
+  const int64_t bits = ctx.get_int("bits", 4), size = ctx.get_int("block_size", 128);
+  if ((bits != 4 && bits != 8) || size < 1) ctx.fail("`bits` must be 4 or 8, and `block_size` positive");
+  const Tensor* table = ctx.constant(0);
+  if (!table) ctx.fail_unknown(0);
+  if (bytes_of(table->dtype()) != 1 || table->shape().empty())
+    ctx.fail("the table is " + to_string(c.type(0)), "one of 4 or 8 bits");
+  const int64_t rank = c.rank(0), axis = c.axis(ctx.get_int("quantize_axis", 1), rank);
+  const bool pairs = bits == 4 && table->dtype() == DType::u8 && has_pairs(*table);
+  std::string q = c.input(0), zero = c.has(3) ? c.input(3) : "";
+  if (pairs) {
+    if (axis != rank - 1) ctx.fail("`quantize_axis` of a packed table must be the last");
+    Dims shape = c.shape(0);
+    shape.back() = shape.back() * 2;
+    q = unpacked_fours(c, q, shape);
+    shape = c.shape(2);
+    shape.back() = (shape.back() + 1) / 2 * 2;
+    if (!zero.empty()) zero = c.sliced(unpacked_fours(c, zero, shape), axis, 0, c.shape(2).back());
+  }
+  if (zero.empty() && table->dtype() == DType::u8 && (pairs || bits == 8)) {
+    Tensor middle(DType::u8, c.shape(2).numbers());
+    for (int64_t i = 0; i < middle.size(); ++i) middle.set_int(i, int64_t{1} << (bits - 1));
+    zero = c.constant(middle);
+  }
+  const std::string w =
+      c.op("DequantizeLinear", {q, c.input(2), zero}, {{"axis", axis}, {"block_size", size}});
+  c.give(0, c.op("Gather", {w, c.input(1)}, {{"axis", ctx.get_int("gather_axis", 0)}}));
 }
 
 }  // namespace
@@ -251,7 +294,8 @@ std::vector<Composition> contrib_compositions() {
           {kMicrosoft, "FusedConv", 1, [](Composer& c) { fused_conv(c, false); }},
           {kMicrosoft, "NhwcFusedConv", 1, [](Composer& c) { fused_conv(c, true); }},
           {kMicrosoft, "DynamicQuantizeMatMul", 1, dynamic_quantize_matmul},
-          {kMicrosoft, "MatMulNBits", 1, matmul_bits}};
+          {kMicrosoft, "MatMulNBits", 1, matmul_bits},
+          {kMicrosoft, "GatherBlockQuantized", 1, gather_blocks}};
 }
 
 }  // namespace nestor

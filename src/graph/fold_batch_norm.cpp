@@ -4,7 +4,6 @@
 // weights of 16 bits serve a product in f32, since they would be rounded a second time, which nearly doubles
 // a network's error. All of it is computed in f64 and rounded once.
 #include <cmath>
-#include <set>
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
@@ -111,7 +110,6 @@ void fold_batch_norm(Graph& g, const EvaluateFn&) {
   const std::vector<int> uses = count_uses(g);  // of the values there are now; folding adds only constants
   std::vector<Node> nodes;
   std::map<ValueId, size_t> made_by;  // by value: index into `nodes`
-  std::set<ValueId> dropped;          // what nodes made that are gone
   for (const Node& n : g.nodes) {
     ScaleShift bn;
     if (!read_batch_norm(g, n, bn)) {
@@ -123,27 +121,15 @@ void fold_batch_norm(Graph& g, const EvaluateFn&) {
       const auto it = made_by.find(v);
       return it != made_by.end() && uses[static_cast<size_t>(v)] == 1 ? &nodes[it->second] : nullptr;
     };
-    Node *weighted = sole_maker(n.inputs[0]), *back = nullptr, *rounding = nullptr;
-    if (weighted && is_op(*weighted, "Cast") && (rounding = sole_maker(weighted->inputs[0])) &&
-        is_op(*rounding, "Cast")) {  // to 16 bits and back, which is due once behind the sum
-      back = weighted;
-      weighted = sole_maker(rounding->inputs[0]);
-    }
-    if (weighted && has_weights(g, *weighted) && would_round_again(g, *weighted)) {
-      Node unrounded = n;
-      unrounded.inputs[0] = weighted->outputs[0];
-      if (back) dropped.insert({rounding->outputs[0], back->outputs[0]});
-      append_mul_add(g, unrounded, bn, nodes);
-    } else if (weighted && has_weights(g, *weighted)) {
+    Node* weighted = sole_maker(n.inputs[0]);
+    if (weighted && has_weights(g, *weighted) && !would_round_again(g, *weighted)) {
       scale_weights(g, *weighted, bn, value_of(g, n.outputs[0]).name);
       weighted->outputs[0] = n.outputs[0];
       made_by[n.outputs[0]] = static_cast<size_t>(weighted - nodes.data());
-      if (back) dropped.insert({rounding->outputs[0], back->outputs[0]});
     } else {
       append_mul_add(g, n, bn, nodes);
     }
   }
-  std::erase_if(nodes, [&](const Node& n) { return dropped.count(n.outputs[0]) > 0; });
   replace_nodes(g, std::move(nodes));
   compact(g, std::vector<bool>(g.nodes.size(), true));
 }

@@ -103,11 +103,16 @@ class OnnxReader {
     return out;
   }
 
-  // Whether nothing but DequantizeLinear reads that value; then only its numbers matter, not its type.
+  // Operators to which only the numbers of an input matter, not its type.
+  static bool reads_numbers(const std::string& op, int input) {
+    return (op == "DequantizeLinear" && input != 1) ||
+           (op == "GatherBlockQuantized" && (input == 0 || input == 3));
+  }
+  // Whether nothing else reads that value.
   static bool only_dequantized(const onnx::GraphProto& g, const std::string& name) {
     for (const auto& n : g.node()) {
       for (int i = 0; i < n.input_size(); ++i)
-        if (n.input(i) == name && (n.op_type() != "DequantizeLinear" || i == 1)) return false;
+        if (n.input(i) == name && !reads_numbers(n.op_type(), i)) return false;
       for (const auto& a : n.attribute())
         if (a.has_g()) return false;  // which may read it, too
     }

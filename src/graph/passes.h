@@ -6,6 +6,7 @@
 namespace nestor {
 
 void remove_identities(Graph& g, const EvaluateFn&);
+void pack_weights(Graph& g, const EvaluateFn& evaluate);
 void fold_constants(Graph& g, const EvaluateFn& evaluate);
 void multiply_einsums(Graph& g, const EvaluateFn&);
 void widen_halves(Graph& g, const OptimizeOptions& options);

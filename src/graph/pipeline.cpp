@@ -19,6 +19,8 @@ std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
       {"remove_identities",
        "no Identity, Dropout, or reshape to the same shape; no two transpositions in a row",
        remove_identities},
+      {"pack_weights", "weights of few bits that products and Gathers read are packed, several in a byte",
+       pack_weights},
       {"move_bytes", "data movement of quantized values moves the bytes", move_bytes},
       {"multiply_quantized", "products of quantized values are scaled products of bytes",
        [options](Graph& g, const EvaluateFn& evaluate) { multiply_quantized(g, evaluate, options); }},

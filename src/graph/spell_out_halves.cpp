@@ -92,6 +92,7 @@ std::optional<std::vector<ModelNode>> spell_out_halves(const Graph& g, const Nod
     if (!is_half(to)) continue;
     computed.outputs[k] = fresh(mn.outputs[k] + ".f32");
     rounded.push_back(cast(mn, computed.outputs[k], mn.outputs[k], to));
+    rounded.back().attrs[kUnrounded] = int64_t{1};
   }
   nodes.push_back(std::move(computed));
   nodes.insert(nodes.end(), rounded.begin(), rounded.end());

@@ -1,19 +1,19 @@
-// A processor that computes in f32 only holds f16 and bf16 as f32 between nodes, each value rounded to what
-// its type has: the numbers are the same, and every kernel, layout and algorithm of f32 serves. What stays in
-// 16 bits is what memory is for: inputs and outputs, and the weights, which products read as they are (MatMul
-// of f32 times f16); and products of bf16 where the processor has an instruction for them.
+// A processor that computes in f32 only holds f16 and bf16 as f32 between nodes, so that every kernel, layout
+// and algorithm of f32 serves. Results aren't rounded to 16 bits on the way: converting to f16 and back takes
+// longer than most operators behind a convolution, and the model comes nearer to what it would be in f32.
+// Rounded are outputs, and what a Cast of the model rounds. What stays in 16 bits is what memory is for:
+// inputs and outputs, and the weights, which products read as they are (MatMul of f32 times f16); and
+// products of bf16 where the processor has an instruction for them.
 //
 //   c = Conv(x, w, b); y = Relu(c)          all f16
-//   c = f32(f16(Conv(f32(x), w, f32(b))));  y = f16(Relu(c))
-#include <cmath>
+//   c = Conv(f32(x), w, f32(b));  y = f16(Relu(c))
 #include <map>
-#include <optional>
-#include <set>
 
 #include "nestor/error.h"
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
 #include "src/graph/passes.h"
+#include "src/graph/spell_out_halves.h"
 #include "src/ops/products.h"
 
 namespace nestor {
@@ -23,7 +23,6 @@ namespace {
 using ops::is_half;
 
 constexpr int kOpset = 14;
-constexpr int64_t kSmall = 4096;
 
 class Widening {
  public:
@@ -32,11 +31,11 @@ class Widening {
   void run() {
     for (size_t i = 0; i < g_.nodes.size(); ++i) {
       const Node n = g_.nodes[i];  // a copy: values move when some are added
-      note_exact(n);
       if (is_cast_of_half(n))
         read_wide(n);
-      else if (is_op(n, "Cast") && half(n.outputs[0]) && holds(n.inputs[0], type_of(n.outputs[0])))
-        reuse(n);
+      else if (is_op(n, "Cast") && half(n.outputs[0]) && type_of(n.inputs[0]) == DType::f32 &&
+               OpContext(g_, n).get_int(kUnrounded, 0) != 0)
+        leave_wide(n);
       else if (!has_half(n.outputs) || all_halves_are_constants(n) || has_instruction(n) || !compute_wide(n))
         nodes_.push_back(n);
     }
@@ -82,46 +81,16 @@ class Widening {
   }
 
   void read_wide(Node n) {
-    const DType from = type_of(n.inputs[0]);
     n.inputs[0] = wide(n.inputs[0]);
-    if (type_of(n.outputs[0]) == DType::f32) {
-      rounded_[n.outputs[0]] = from;
+    if (type_of(n.outputs[0]) == DType::f32)
       n = {"Identity", n.name, kOpset, {n.inputs[0]}, n.outputs, {}, ""};
-    }
     nodes_.push_back(std::move(n));
   }
 
-  // A cast of what is such a half already.
-  void reuse(const Node& n) {
+  // The cast serves outputs only; operators read what it casts.
+  void leave_wide(const Node& n) {
     nodes_.push_back(n);
     wide_[n.outputs[0]] = n.inputs[0];
-  }
-
-  // Whether the f32 v holds values of that type only.
-  bool holds(ValueId v, DType t) const {
-    if (const auto it = rounded_.find(v); it != rounded_.end()) return it->second == t;
-    if (!is_constant(g_, v) || constant_of(g_, v).size() > kSmall) return false;
-    const Tensor &x = constant_of(g_, v), y = x.cast(t);
-    for (int64_t i = 0; i < x.size(); ++i)
-      if (x.get(i) != y.get(i) && !std::isnan(x.get(i))) return false;
-    return true;
-  }
-
-  // Operators whose result is one of the elements they read, or one with another sign.
-  void note_exact(const Node& n) {
-    static const std::set<std::string> exact = {"Relu",    "Clip",          "Max",       "Min",
-                                                "Abs",     "Neg",           "Sign",      "Where",
-                                                "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin"};
-    if (!n.domain.empty() || !exact.count(n.op) || type_of(n.outputs[0]) != DType::f32) return;
-    if (n.op == "Clip" && (n.inputs.size() < 3 || n.inputs[1] < 0 || n.inputs[2] < 0))
-      return;  // a bound that is left out is the largest f32
-    std::optional<DType> of;
-    for (const ValueId v : n.inputs)
-      if (const auto it = rounded_.find(v); it != rounded_.end()) of = it->second;
-    if (!of) return;
-    for (const ValueId v : n.inputs)
-      if (v >= 0 && type_of(v) == DType::f32 && !holds(v, *of)) return;
-    rounded_[n.outputs[0]] = *of;
   }
 
   // Weights of a product with something else stay as they are, and what is computed from sizes.
@@ -133,7 +102,7 @@ class Widening {
     return weights && is_constant(g_, n.inputs[i]);
   }
 
-  // n on f32, and its outputs rounded; false where it isn't defined so.
+  // n on f32, and casts of its outputs; false where it isn't defined so.
   bool compute_wide(const Node& n) {
     Node computed = n;
     for (size_t i = 0; i < n.inputs.size(); ++i)
@@ -143,11 +112,10 @@ class Widening {
       if (half(v)) v = new_wide(v);
     if (!gives_wide(computed, op)) return false;
     nodes_.push_back(computed);
-    const bool moves = op.pattern == Pattern::injective || op.pattern == Pattern::broadcast;
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       if (!half(n.outputs[k])) continue;
       cast(computed.outputs[k], n.outputs[k]);
-      if (moves) wide_[n.outputs[k]] = computed.outputs[k];
+      wide_[n.outputs[k]] = computed.outputs[k];
     }
     return true;
   }
@@ -166,14 +134,14 @@ class Widening {
   Graph& g_;
   const bool bf16_dots_;
   std::vector<Node> nodes_;
-  std::map<ValueId, ValueId> wide_;   // the f32 that stands for a half
-  std::map<ValueId, DType> rounded_;  // values of f32 that hold halves
+  std::map<ValueId, ValueId> wide_;  // the f32 that stands for a half
 };
 
 }  // namespace
 
 void widen_halves(Graph& g, const OptimizeOptions& options) {
   Widening(g, options.bf16_dots).run();
+  remove_dead_nodes(g, {});  // casts that nothing reads, which would count as uses
 }
 
 }  // namespace nestor

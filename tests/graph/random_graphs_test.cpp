@@ -61,8 +61,7 @@ TEST_CASE("Every pass keeps the values of random graphs") {
         if (after == before) continue;
         ++changed[pass.name];
         INFO("which is now\n" << after);
-        // Rounding is kept to the bit, until a norm is folded.
-        check_close(run_unfused(h, inputs), wanted, std::string(pass.name) == "widen_halves" ? 0 : rounding);
+        check_close(run_unfused(h, inputs), wanted, rounding);
         before = after;
       }
       INFO("seed " << seed << ", fused\n" << before);
@@ -72,7 +71,9 @@ TEST_CASE("Every pass keeps the values of random graphs") {
   // A test of a pass that never has anything to do is none.
   for (const GraphPass& pass : graph_pipeline()) {
     INFO(pass.name);
-    if (std::string(pass.name) == "optimize_bodies") continue;  // these graphs have no loops
+    const std::string name = pass.name;
+    if (name == "optimize_bodies" || name == "pack_weights")
+      continue;  // there are no loops and no large weights
     CHECK(changed[pass.name] > 1);
   }
 }

@@ -4,6 +4,19 @@
 namespace nestor {
 
 void catalog_more(std::vector<CatalogEntry>& all) {
+  for (const int64_t bits : {2, 4, 8})
+    all.push_back({"MatMulPacked of " + std::to_string(bits) + " bits", OpCase("MatMulPacked", 1, "nestor")
+                                                                            .input({3, 32})
+                                                                            .input(DType::u8, {4 * bits, 20})
+                                                                            .input({4, 20})
+                                                                            .input(DType::u8, {4, 20})
+                                                                            .attr("bits", bits)});
+  all.push_back({"MatMulPacked of f16", OpCase("MatMulPacked", 1, "nestor")
+                                            .input(DType::f16, {2, 3, 32})
+                                            .input(DType::u8, {16, 20})
+                                            .input(DType::f16, {1, 20})
+                                            .attr("zero", int64_t{8})});
+  all.push_back({"Unpack", OpCase("Unpack", 1, "nestor").input(DType::u8, {3, 5})});
   all.push_back({"Sizes", OpCase("Sizes", 1, "nestor").ints({5, 7, -1, 9})});
   all.push_back({"Size", OpCase("Size").input({2, 3})});
   using Ints = std::vector<int64_t>;
