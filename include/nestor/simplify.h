@@ -5,6 +5,7 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <unordered_map>
 
 #include "nestor/ir.h"
@@ -19,18 +20,26 @@ struct Interval {
   bool is_point() const { return lo == hi; }
 };
 
+namespace algebra {
+class Simplifier;
+struct Assumed;
+}  // namespace algebra
+
 // What is known where an expression stands: ranges of variables, and conditions that hold (from enclosing
 // ifs).
 class Facts {
  public:
-  void set(const Var& v, Interval range) { ranges_[v] = range; }
+  void set(const Var& v, Interval range);
   void assume(const Expr& condition);  // an affine comparison, or && of them; others are remembered as such
   Interval range(const Var& v) const;
   const std::vector<Expr>& assumptions() const { return assumptions_; }
 
  private:
+  friend class algebra::Simplifier;
   std::unordered_map<Var, Interval> ranges_;
   std::vector<Expr> assumptions_;
+  // What the assumptions come to, once somebody asked; not for two threads at once.
+  mutable std::shared_ptr<const algebra::Assumed> assumed_;
 };
 
 struct SimplifyOptions {

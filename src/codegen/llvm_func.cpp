@@ -6,6 +6,7 @@
 
 #include "llvm_module.h"
 #include "llvm_stmt.h"
+#include "llvm_strength.h"
 #include "nestor/error.h"
 #include "nestor/walk.h"
 
@@ -23,6 +24,7 @@ llvm::Function* new_function(KernelContext& k, const std::string& name, llvm::Ty
   f->addFnAttr("target-features", k.target.features);
   // A loop that copies or clears stays the loop that was scheduled.
   f->addFnAttr("no-builtins");
+  if (has_open_strides(k.func)) f->addFnAttr(kOpenStrides);
   const std::string width = std::to_string(k.target.vector_bits);
   f->addFnAttr("min-legal-vector-width", width);
   f->addFnAttr("prefer-vector-width", width);

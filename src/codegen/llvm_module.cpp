@@ -22,6 +22,7 @@
 #include "llvm_masked_stores.h"
 #include "llvm_offsets.h"
 #include "llvm_pointers.h"
+#include "llvm_strength.h"
 #include "llvm_subtractions.h"
 #include "nestor/codegen.h"
 #include "nestor/error.h"
@@ -144,6 +145,7 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
     if (cpu.starts_with("znver"))
       passes.addPass(llvm::createModuleToFunctionPassAdaptor(SplitMaskedStores()));
   }
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(ReduceStrength()));
   passes.run(module, modules);
 }
 
@@ -152,8 +154,10 @@ std::string emit_machine_code(llvm::Module& module, llvm::TargetMachine& machine
   llvm::raw_svector_ostream out(bytes);
   llvm::legacy::PassManager passes;
   const auto type = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
-  NESTOR_CHECK(!machine.addPassesToEmitFile(passes, out, nullptr, type))
-      << "LLVM can't emit code for this target";
+  without_strength_reduction([&] {
+    NESTOR_CHECK(!machine.addPassesToEmitFile(passes, out, nullptr, type))
+        << "LLVM can't emit code for this target";
+  });
   passes.run(module);
   return std::string(bytes);
 }

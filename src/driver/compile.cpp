@@ -9,6 +9,7 @@
 #include "nestor/layout.h"
 #include "src/driver/device_plan.h"
 #include "src/graph/control_flow.h"
+#include "src/graph/one_sample.h"
 
 namespace nestor {
 
@@ -81,6 +82,7 @@ Partition partition_graph(Graph& g, const CompileOptions& options) {
     use_winograd(g, p, how, winograd_options(options), constant_evaluator(options.target));
   reorder_images(g, p, how);
   separate_layouts(g, p, how);
+  add_one_samples(g, p, how);
   inline_bodies(g, p, [&](Graph& body) { return partition_graph(body, options); });
   return p;
 }

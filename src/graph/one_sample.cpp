@@ -17,7 +17,7 @@ bool is_var(const Expr& e, const Var& v) {
 }
 
 // Whether all blocks go over the samples, touch of tensors with samples only their own, and use the number of
-// a sample for nothing else.
+// a sample, or of all samples, for nothing else.
 class SamplesApart : public Walker {
  public:
   SamplesApart(const PrimFunc& f, const Var& samples) : samples_(samples) {
@@ -54,18 +54,23 @@ class SamplesApart : public Walker {
     }
     if (const auto* store = s.as<Store>()) {
       access(store->buffer, store->indices);
-      expr(store->value);
+      value(store->value);
     } else if (const auto* update = s.as<Update>()) {
       access(update->buffer, update->indices);
-      expr(update->value);
+      value(update->value);
     } else {
       children(s);
     }
   }
   void expr(const Expr& e) override {
     if (const auto* load = e.as<Load>()) return access(load->buffer, load->indices);
-    if (own_ && is_var(e, own_)) apart_ = false;
+    if ((own_ && is_var(e, own_)) || (in_value_ && is_var(e, samples_))) apart_ = false;
     children(e);
+  }
+  void value(const Expr& e) {
+    in_value_ = true;
+    expr(e);
+    in_value_ = false;
   }
   void access(const Buffer& b, const std::vector<Expr>& indices) {
     const bool sample = !indices.empty() && sampled_.count(b);
@@ -77,24 +82,15 @@ class SamplesApart : public Walker {
   std::unordered_set<Buffer> sampled_;
   std::vector<Var> loops_;  // over samples
   Var own_;
+  bool in_value_ = false;
   bool apart_ = true;
 };
-
-// Values may depend on which sample it is only by what they load.
-bool computes_with(const PrimFunc& f, const Var& samples) {
-  bool found = false;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (const auto* store = s.as<Store>()) found = found || uses_var(store->value, samples);
-    if (const auto* update = s.as<Update>()) found = found || uses_var(update->value, samples);
-  });
-  return found;
-}
 
 }  // namespace
 
 std::optional<std::vector<bool>> sampled_params(const PrimFunc& f, const Var& samples) {
   const SamplesApart apart(f, samples);
-  if (!apart.yes() || computes_with(f, samples)) return std::nullopt;
+  if (!apart.yes()) return std::nullopt;
   std::vector<bool> out;
   for (const Param& p : f.params) out.push_back(apart.is_sampled(p.decl.buffer));
   return out;
@@ -103,11 +99,16 @@ std::optional<std::vector<bool>> sampled_params(const PrimFunc& f, const Var& sa
 Graph with_size(const Graph& g, const Var& symbol, int64_t size) {
   Graph out = g;
   const VarMap values = {{symbol, Expr(size)}};
+  std::unordered_map<const ExprNode*, Dim> done;  // many values have the same sizes
   bool open = false;
   for (Value& v : out.values) {
-    for (Dim& d : v.type.shape)
-      if (!d.known() && uses_var(d.expr(), symbol))
-        d = Dim(simplify(substitute(d.expr(), values)), g.symbols);
+    for (Dim& d : v.type.shape) {
+      if (d.known() || !uses_var(d.expr(), symbol)) continue;
+      const Expr e = d.expr();
+      const auto [it, is_new] = done.try_emplace(e.get());
+      if (is_new) it->second = Dim(simplify(substitute(e, values)), g.symbols);
+      d = it->second;
+    }
     for (Expr& e : v.elements)
       if (uses_var(e, symbol)) e = simplify(substitute(e, values));
     open = open || !v.type.shape.known();

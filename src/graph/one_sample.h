@@ -16,4 +16,8 @@ std::optional<std::vector<bool>> sampled_params(const PrimFunc& f, const Var& sa
 // The graph with `size` for a symbol. Its values and nodes are those of g, one by one.
 Graph with_size(const Graph& g, const Var& symbol, int64_t size);
 
+// Finds Partition::one_sample of a partition whose layouts are decided (partition.cpp). Functions may get
+// dimensions that only those of one sample have.
+void add_one_samples(const Graph& g, Partition& p, const PartitionOptions& options);
+
 }  // namespace nestor

@@ -1,6 +1,8 @@
 #include "src/graph/own_sizes.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "nestor/nest_file.h"
 #include "nestor/simplify.h"
@@ -78,9 +80,18 @@ Var OwnSizes::named(const Expr& quotient) {
     if (const auto* ref = e.as<VarRef>(); ref && name.empty()) name = ref->var->name;
   });
   name += "_" + std::to_string(named_.size() + 1);
-  const auto taken = [&](const Symbol& s) { return s.var->name == name; };
-  while (std::any_of(symbols_->all().begin(), symbols_->all().end(), taken)) name += '_';
+  std::set<std::string> taken;
+  for (const Symbol& s : symbols_->all()) taken.insert(s.var->name);
+  for (const auto& known : named_) taken.insert(known.first->name);
+  while (taken.count(name)) name += '_';
   return named_.emplace_back(make_var(name), quotient).first;
+}
+
+void OwnSizes::know(const Var& dim, const Expr& value) {
+  const auto& all = symbols_->all();
+  const bool of_model = std::any_of(all.begin(), all.end(), [&](const Symbol& s) { return s.var == dim; });
+  const auto same = [&](const auto& known) { return known.first == dim; };
+  if (!of_model && std::none_of(named_.begin(), named_.end(), same)) named_.emplace_back(dim, value);
 }
 
 void OwnSizes::name(PrimFunc& f) {

@@ -19,6 +19,8 @@ class OwnSizes {
 
   // Names quotients of f's dimensions; what f doesn't use any more isn't a dimension of it.
   void name(PrimFunc& f);
+  // A dimension that has its name already.
+  void know(const Var& dim, const Expr& value);
   // What a dimension is, over the model's symbols.
   Expr value(const Var& dim) const;
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "nestor/error.h"
 #include "nestor/layout.h"
 #include "nestor/ops.h"
 #include "nestor/walk.h"
@@ -275,35 +276,10 @@ PrimFunc in_blocks(PrimFunc f, const KernelCall& call, const Partition& p) {
   return block_channels(f, which, p.channel_block).value();
 }
 
-// Finds functions of one sample (Partition::one_sample).
-class FunctionsOfSamples {
- public:
-  FunctionsOfSamples(const Graph& g, const PartitionOptions& options, OwnSizes& sizes)
-      : g_(g), options_(options), sizes_(sizes) {}
-
-  // `f`: the function of `call` before its dimensions are merged.
-  std::optional<OneSample> find(const KernelCall& call, const PrimFunc& f, const Partition& p) {
-    if (!options_.fuse || is_placeholder(g_, call)) return std::nullopt;
-    for (const Var& samples : f.dims) {
-      const auto sampled = sampled_params(f, samples);
-      if (!sampled) continue;
-      const auto [at, fresh] = graphs_.try_emplace(samples);
-      if (fresh) at->second = with_size(g_, samples, 1);
-      const Graph& one = at->second;
-      KernelCall of_one = call;
-      PrimFunc func = collapse_dims(split_groups(in_blocks(as_built(one, of_one, options_), of_one, p)));
-      if (!func.dims.empty()) sizes_.name(func);
-      return OneSample{samples, std::move(func), *sampled};
-    }
-    return std::nullopt;
-  }
-
- private:
-  const Graph& g_;
-  const PartitionOptions& options_;
-  OwnSizes& sizes_;
-  std::unordered_map<Var, Graph> graphs_;
-};
+void add_size(const Graph& g, const Expr& value, const Var& dim, KernelCall& call, Partition& p) {
+  call.sizes.push_back(value);
+  p.typical.emplace(dim, g.symbols->typical(value));
+}
 
 }  // namespace
 
@@ -326,24 +302,64 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
   out.blocked = blocked_values(g, out, funcs, options);
   FunctionTable table(out.funcs);
   OwnSizes sizes(g.symbols);
-  FunctionsOfSamples of_samples(g, options, sizes);
   for (size_t c = 0; c < funcs.size(); ++c) {
     KernelCall& call = out.calls[c];
-    const PrimFunc blocked = in_blocks(std::move(funcs[c]), call, out);
-    PrimFunc f = options.fuse && !is_placeholder(g, call) ? collapse_dims(split_groups(blocked)) : blocked;
-    std::optional<OneSample> one = of_samples.find(call, blocked, out);
+    PrimFunc f = in_blocks(std::move(funcs[c]), call, out);
+    if (options.fuse && !is_placeholder(g, call)) f = collapse_dims(split_groups(f));
     if (!f.dims.empty()) sizes.name(f);
-    for (const Var& d : one ? one->func.dims : std::vector<Var>())
-      if (std::find(f.dims.begin(), f.dims.end(), d) == f.dims.end()) f.dims.push_back(d);
-    for (const Var& d : f.dims) {
-      call.sizes.push_back(sizes.value(d));
-      out.typical.emplace(d, g.symbols->typical(call.sizes.back()));
-    }
+    for (const Var& d : f.dims) add_size(g, sizes.value(d), d, call, out);
     call.func = table.add(std::move(f));
-    if (!one) continue;
-    out.one_sample.emplace(call.func, std::move(*one));
   }
   return out;
+}
+
+namespace {
+
+// The function of one sample of `call`, and what its parameters have of each sample.
+std::optional<OneSample> one_sample(const Graph& g, const KernelCall& call, const Partition& p,
+                                    const PartitionOptions& options, std::unordered_map<Var, Graph>& graphs) {
+  const auto built = [&](const Graph& of) {
+    KernelCall copy = call;
+    PrimFunc f = as_built(of, copy, options);
+    return in_blocks(std::move(f), copy, p);
+  };
+  const PrimFunc f = built(g);
+  for (const Var& samples : f.dims) {
+    const auto sampled = sampled_params(f, samples);
+    if (!sampled) continue;
+    if (!graphs.count(samples)) graphs.emplace(samples, with_size(g, samples, 1));
+    return OneSample{samples, collapse_dims(split_groups(built(graphs.at(samples)))), *sampled};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void add_one_samples(const Graph& g, Partition& p, const PartitionOptions& options) {
+  if (!options.fuse || !g.symbols) return;
+  OwnSizes sizes(g.symbols);
+  for (const KernelCall& call : p.calls)
+    for (size_t d = 0; d < call.sizes.size(); ++d)
+      sizes.know(p.funcs[static_cast<size_t>(call.func)].dims[d], call.sizes[d]);
+  std::unordered_map<Var, Graph> graphs;
+  std::set<int> done;  // functions whose other calls need nothing more
+  for (KernelCall& call : p.calls) {
+    if (call.sizes.empty() || is_placeholder(g, call) || done.count(call.func)) continue;
+    std::optional<OneSample> one = one_sample(g, call, p, options, graphs);
+    if (one && !one->func.dims.empty()) sizes.name(one->func);
+    PrimFunc& f = p.funcs[static_cast<size_t>(call.func)];
+    const std::vector<Expr> known = call.sizes;
+    for (const Var& d : one ? one->func.dims : std::vector<Var>()) {
+      const Expr value = sizes.value(d);
+      const auto is_value = [&](const Expr& e) { return same_expr(e, value); };
+      if (std::any_of(known.begin(), known.end(), is_value)) continue;
+      if (call.sizes.size() == f.dims.size()) f.dims.push_back(d);
+      add_size(g, value, d, call, p);
+    }
+    NESTOR_CHECK(call.sizes.size() == f.dims.size()) << f.name << " has other sizes of one sample";
+    if (call.sizes.size() == known.size()) done.insert(call.func);
+    if (one) p.one_sample.emplace(call.func, std::move(*one));
+  }
 }
 
 }  // namespace nestor

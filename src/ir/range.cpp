@@ -72,9 +72,37 @@ std::optional<Interval> Simplifier::range_of_divisor(const Expr& e) {
   return Interval{std::max<int64_t>(r.lo, 1), r.hi};
 }
 
-Interval Simplifier::bound(const Linear& l) {
+// x/c - y/c lies between the quotients of x - y rounded down and up.
+Interval Simplifier::bound_of_terms(const Linear& l) {
   Interval out = point(l.constant);
-  for (const Term& t : l.terms) out = out + scaled(range(t.atom), t.coefficient);
+  std::vector<bool> done(l.terms.size());
+  for (size_t i = 0; i < l.terms.size(); ++i) {
+    if (done[i]) continue;
+    const Term& t = l.terms[i];
+    Interval r = scaled(range(t.atom), t.coefficient);
+    const auto x = as_quotient(t.atom, BinaryOp::div);
+    for (size_t j = i + 1; x && j < l.terms.size(); ++j) {
+      const Term& other = l.terms[j];
+      const auto y = as_quotient(other.atom, BinaryOp::div);
+      if (done[j] || !y || y->c != x->c || other.coefficient != -t.coefficient) continue;
+      Linear d = parts(x->x);
+      d.add(parts(y->x), -1);
+      const int depth = std::exchange(constraint_depth_, 0);
+      const Interval apart = bound(d);
+      constraint_depth_ = depth;
+      r = r + scaled(range(other.atom), other.coefficient);
+      if (apart.lo > Interval::kMin && apart.hi < Interval::kMax)
+        r = intersect(r, scaled({floor_div(apart.lo, x->c), -floor_div(-apart.hi, x->c)}, t.coefficient));
+      done[j] = true;
+      break;
+    }
+    out = out + r;
+  }
+  return out;
+}
+
+Interval Simplifier::bound(const Linear& l) {
+  Interval out = bound_of_terms(l);
   if (constraint_depth_ == 0 || l.is_constant()) return out;
   --constraint_depth_;  // also for the ranges of atoms, which may hold sums that meet the same constraint
                         // again
@@ -206,6 +234,12 @@ Interval Facts::range(const Var& v) const {
   return it == ranges_.end() ? Interval{} : it->second;
 }
 
+void Facts::set(const Var& v, Interval range) {
+  ranges_[v] = range;
+  const auto about = [&](const Expr& e) { return uses_var(e, v); };
+  if (assumed_ && std::any_of(assumptions_.begin(), assumptions_.end(), about)) assumed_ = nullptr;
+}
+
 void Facts::assume(const Expr& condition) {
   const auto* b = condition.as<Binary>();
   if (b && b->op == BinaryOp::logical_and) {
@@ -213,6 +247,7 @@ void Facts::assume(const Expr& condition) {
     return assume(b->b);
   }
   assumptions_.push_back(condition);
+  assumed_ = nullptr;
   if (!b || b->op < BinaryOp::eq || b->op > BinaryOp::ge || b->a.type() != Type{}) return;
   const auto x = as_affine(b->a - b->b);
   if (!x || x->terms.size() != 1) return;

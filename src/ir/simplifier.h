@@ -11,6 +11,13 @@
 
 namespace nestor::algebra {
 
+// Facts as they act: their assumptions simplified, each under those before it.
+struct Assumed {
+  std::unordered_map<Var, Interval> ranges;
+  std::vector<Linear> constraints;
+  std::vector<std::pair<Expr, bool>> known;
+};
+
 class Simplifier {
  public:
   explicit Simplifier(const Facts& facts);
@@ -40,6 +47,7 @@ class Simplifier {
  private:
   // simplify.cpp
   Expr scalar_rules(const Expr& e);  // and those of vectors of other types than i64 and bool
+  Interval bound_of_terms(const Linear& l);  // range.cpp
   Expr children(const Expr& e);
   Expr cast(const Expr& e, const Expr& a);
   Expr load(const Expr& e);

@@ -22,7 +22,15 @@ bool is_sum_op(BinaryOp op) {
 }  // namespace
 
 Simplifier::Simplifier(const Facts& facts) : facts_(facts) {
-  for (const Expr& e : facts.assumptions()) assume(expr(e));
+  if (facts.assumptions().empty()) return;
+  if (!facts.assumed_) {
+    for (const Expr& e : facts.assumptions()) assume(expr(e));
+    facts.assumed_ = std::make_shared<Assumed>(Assumed{ranges_, constraints_, known_});
+  } else {
+    ranges_ = facts.assumed_->ranges;
+    constraints_ = facts.assumed_->constraints;
+    known_ = facts.assumed_->known;
+  }
 }
 
 Expr Simplifier::expr(const Expr& e) {

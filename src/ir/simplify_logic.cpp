@@ -179,13 +179,31 @@ Expr Simplifier::min_max(const Expr& e, const Binary& b) {
         y.constant = is_min ? std::min(*c, y.constant) : std::max(*c, y.constant);
         x = parts(inner->a);
       }
-  Linear d = x;
-  d.add(y, -1);
-  recombine(d);
-  const Interval r = bound(d);
-  if (r.hi <= 0) return to_expr(is_min ? x : y);
-  if (r.lo >= 0) return to_expr(is_min ? y : x);
-  return make::binary(b.op, to_expr(x), to_expr(y));
+  // What is never less (of a minimum) than another one of the chain goes.
+  std::vector<Linear> chain;
+  for (const Linear* side : {&x, &y}) {
+    std::vector<Expr> operands;
+    flatten(b.op, to_expr(*side), operands);
+    for (const Expr& o : operands) chain.push_back(parts(o));
+  }
+  const auto never_needed = [&](const Linear& one, const Linear& other) {
+    Linear d = one;
+    d.add(other, -1);
+    recombine(d);
+    const Interval r = bound(d);
+    return is_min ? r.lo >= 0 : r.hi <= 0;
+  };
+  const size_t all = chain.size();
+  for (size_t i = 0; i < chain.size(); ++i)
+    for (size_t j = chain.size(); j-- > 0;)
+      if (j != i && never_needed(chain[j], chain[i])) {
+        chain.erase(chain.begin() + static_cast<std::ptrdiff_t>(j));
+        i -= j < i;
+      }
+  if (chain.size() == all) return make::binary(b.op, to_expr(x), to_expr(y));
+  Expr out = to_expr(chain[0]);
+  for (size_t i = 1; i < chain.size(); ++i) out = make::binary(b.op, out, to_expr(chain[i]));
+  return out;
 }
 
 // a && b: b is simplified knowing a; then conditions that follow from others go, if nothing after them needs

@@ -20,6 +20,7 @@ PrimFunc partition_loops(const PrimFunc& f, const Target& target);
 PrimFunc hoist_guards(const PrimFunc& f, const Target& target);
 PrimFunc vectorize(const PrimFunc& f, const Target& target);
 PrimFunc unroll(const PrimFunc& f, const Target& target);
+PrimFunc bind_sizes(const PrimFunc& f, const Target& target);
 PrimFunc unswitch_loops(const PrimFunc& f, const Target& target);
 PrimFunc promote_local(const PrimFunc& f, const Target& target);
 PrimFunc transpose_tiles(const PrimFunc& f, const Target& target);

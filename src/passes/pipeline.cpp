@@ -62,6 +62,7 @@ const std::vector<Pass> kCpu = {
     {"expand_math", "exp and similar functions of f32 are polynomials", passes::expand_math},
     {"replace_fma", "without hardware FMA, fma of f32 is computed in f64", passes::replace_fma},
     {"simplify", kSimplified, run_simplify},
+    {"bind_sizes", "what depends on open sizes alone is computed once", passes::bind_sizes},
 };
 
 const std::vector<Pass> kCuda = {

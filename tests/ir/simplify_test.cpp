@@ -136,6 +136,20 @@ TEST_CASE("min and max") {
   CHECK(simple("min(min(u, 7), 5)") == "min(u,5)");
   CHECK(simple("max(0, u)") == "max(u,0)");
   CHECK(simple("min(14, 57 - i0*14)", {"i0 < 4"}) == "14");
+  CHECK(simple("min(min(u, n), u)") == "min(u,n)");
+  CHECK(simple("max(u, max(n, u + 1))") == "max(n,u+1)");
+  CHECK(simple("min(min(n/29, u), n/29 + 1)") == "min(n/29,u)");
+}
+
+TEST_CASE("quotients of neighbours") {
+  CHECK(simple("(n + 28)/29 - n/29 <= 1") == "true");
+  CHECK(simple("(n + 28)/29 >= n/29") == "true");
+  CHECK(simple("(n + 28)/29 - 1 <= n/29") == "true");
+  CHECK(simple("min(min(min(n/29, (n + 28)/29 - 1), n/29), (n + 28)/29)") == "(n+28)/29-1");
+  CHECK(simple("(n + 58)/29 - n/29 > 2") == "false");
+  CHECK(simple("(n + 58)/29 - n/29 > 1") == "true");
+  CHECK(simple("(n + x)/8 >= n/8") == "true");
+  CHECK(simple("(n + z)/8 >= n/8") != "true");
 }
 
 TEST_CASE("floats fold only where every bit is kept") {

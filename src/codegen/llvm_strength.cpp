@@ -1,0 +1,37 @@
+#include "llvm_strength.h"
+
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/LoopStrengthReduce.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "nestor/error.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+bool has_open_strides(const PrimFunc& lowered) {
+  const auto* samples = lowered.body.as<For>();  // the function of one may have known sizes
+  const Stmt& body = samples ? samples->body : lowered.body;
+  return std::ranges::any_of(lowered.dims, [&](const Var& d) { return uses_var(body, d); });
+}
+
+llvm::PreservedAnalyses ReduceStrength::run(llvm::Function& f, llvm::FunctionAnalysisManager& analyses) {
+  if (f.hasFnAttribute(kOpenStrides)) return llvm::PreservedAnalyses::all();
+  return llvm::createFunctionToLoopPassAdaptor(llvm::LoopStrengthReducePass()).run(f, analyses);
+}
+
+void without_strength_reduction(const std::function<void()>& add_passes) {
+  static std::mutex mutex;  // the option is LLVM's, one for all
+  const std::lock_guard lock(mutex);
+  auto* off = static_cast<llvm::cl::opt<bool>*>(llvm::cl::getRegisteredOptions().lookup("disable-lsr"));
+  NESTOR_CHECK(off) << "this LLVM has no option -disable-lsr";
+  const bool before = off->getValue();
+  off->setValue(true);
+  add_passes();
+  off->setValue(before);
+}
+
+}  // namespace nestor
