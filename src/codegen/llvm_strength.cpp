@@ -18,8 +18,22 @@ bool has_open_strides(const PrimFunc& lowered) {
   return std::ranges::any_of(lowered.dims, [&](const Var& d) { return uses_var(body, d); });
 }
 
+namespace {
+
+struct ReduceShort : llvm::PassInfoMixin<ReduceShort> {
+  llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager& analyses,
+                              llvm::LoopStandardAnalysisResults& results, llvm::LPMUpdater& updater) {
+    constexpr size_t kMost = 24;  // instructions: none of our models gains by more
+    if (loop.getNumBlocks() > 1 || loop.getHeader()->size() > kMost) return llvm::PreservedAnalyses::all();
+    return llvm::LoopStrengthReducePass().run(loop, analyses, results, updater);
+  }
+};
+
+}  // namespace
+
 llvm::PreservedAnalyses ReduceStrength::run(llvm::Function& f, llvm::FunctionAnalysisManager& analyses) {
-  if (f.hasFnAttribute(kOpenStrides)) return llvm::PreservedAnalyses::all();
+  if (f.hasFnAttribute(kOpenStrides))
+    return llvm::createFunctionToLoopPassAdaptor(ReduceShort()).run(f, analyses);
   return llvm::createFunctionToLoopPassAdaptor(llvm::LoopStrengthReducePass()).run(f, analyses);
 }
 

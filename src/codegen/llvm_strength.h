@@ -1,6 +1,6 @@
-// LLVM's loop strength reduction, for functions of known sizes only. It tries sums of all that an address
-// varies with as the pointers of a loop. With strides that are known, loops get better; with strides that are
-// sizes, it takes a third of LLVM's time, and loops are as fast as before.
+// LLVM's loop strength reduction. It tries sums of all that an address varies with as the pointers of a loop.
+// Where strides are sizes, that takes a third of LLVM's time if it is done for all loops; only short
+// innermost ones get faster by it.
 #pragma once
 
 #include <llvm/IR/PassManager.h>

@@ -250,3 +250,12 @@ func f(in X: f32[40], out Y: f32[40]) {
     testing::check_agree(f, 4);
   }
 }
+
+TEST_CASE("functions with open strides are marked, a loop over one of known sizes isn't") {
+  const auto open = [](const std::string& text) {
+    return emit_llvm_ir({parse_func(text)}, host_target()).find("nestor-open-strides") != std::string::npos;
+  };
+  CHECK(open("func f[n](in A: f32[n*9], out Y: f32[9]) { for i in 9 { Y[i] = A[i*n] } }"));
+  CHECK_FALSE(open("func f[n](in A: f32[n*9], out Y: f32[n]) { for s in n { Y[s] = A[s*9] } }"));
+  CHECK_FALSE(open("func f(in A: f32[81], out Y: f32[9]) { for i in 9 { Y[i] = A[i*9] } }"));
+}

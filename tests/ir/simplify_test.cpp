@@ -228,3 +228,26 @@ TEST_CASE("unit loops go when asked") {
   CHECK(print(simplify(f, {.drop_unit_loops = true}).body) ==
         print(parse_func("func f(out Y: f32[4]) { for i in 4 { Y[i] = 0.0f32 } }").body));
 }
+
+TEST_CASE("facts that come later count") {
+  const Var x = make_var("x"), y = make_var("y"), z = make_var("z");
+  Facts facts;
+  facts.set(x, {0, 9});
+  facts.assume(le(Expr(x) + Expr(y), 20));
+  const auto holds = [&](const Expr& e) { return can_prove(e, facts); };
+  CHECK(holds(le(Expr(y), 20)));
+  CHECK_FALSE(holds(le(Expr(y), 17)));
+  facts.set(x, {3, 9});  // of the assumption
+  CHECK(holds(le(Expr(y), 17)));
+  facts.set(x, {0, 9});
+  CHECK_FALSE(holds(le(Expr(y), 17)));
+  facts.set(z, {0, 1});  // of none
+  CHECK(holds(lt(Expr(z), 2)));
+  CHECK(holds(le(Expr(y), 20)));
+  facts.assume(le(Expr(y), 5));
+  CHECK(holds(le(Expr(y), 5)));
+  Facts other = facts;
+  other.assume(ge(Expr(y), 5));
+  CHECK(is_const_int(simplify(Expr(y), other), 5));
+  CHECK_FALSE(holds(ge(Expr(y), 5)));
+}
