@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "src/graph/tensor_limits.h"
+#include "src/ops/formats.h"
 
 namespace nestor {
 
@@ -70,28 +71,20 @@ Tensor tensor_from_bytes(const std::string& file, const std::string& where, DTyp
   return out;
 }
 
-const NarrowType* narrow_type(int code) {
-  static constexpr NarrowType kNarrow[] = {
-      {21, 4, DType::u8}, {22, 4, DType::i8}, {25, 2, DType::u8}, {26, 2, DType::i8}};
-  for (const NarrowType& t : kNarrow)
-    if (t.code == code) return &t;
-  return nullptr;
-}
-
-Tensor unpacked(const std::string& file, const std::string& where, const NarrowType& type,
+Tensor unpacked(const std::string& file, const std::string& where, const ops::Format& type,
                 const std::vector<int64_t>& shape, std::string_view bytes) {
-  const int64_t count = checked_size(file, where, type.dtype, shape), in_a_byte = 8 / type.bits;
+  const int64_t count = checked_size(file, where, type.stored, shape), in_a_byte = 8 / type.bits;
   const int64_t want = (count + in_a_byte - 1) / in_a_byte;
   if (static_cast<int64_t>(bytes.size()) != want)
-    file_error(file, fmt::format("{} is {}: {} bytes are given, {} integers of {} bits need {}", where,
+    file_error(file, fmt::format("{} is {}: {} bytes are given, {} numbers of {} bits need {}", where,
                                  static_cast<int64_t>(bytes.size()) < want ? "short" : "over-long",
                                  bytes.size(), count, type.bits, want));
-  Tensor out(type.dtype, shape);
+  Tensor out(type.stored, shape);
   const int values = 1 << type.bits;
   for (int64_t i = 0; i < count; ++i) {
     const int byte = static_cast<unsigned char>(bytes[static_cast<size_t>(i / in_a_byte)]);
     const int value = byte >> (i % in_a_byte * type.bits) & (values - 1);
-    out.set_int(i, type.dtype == DType::i8 && value >= values / 2 ? value - values : value);
+    out.set_int(i, type.stored == DType::i8 && value >= values / 2 ? value - values : value);
   }
   return out;
 }

@@ -10,6 +10,10 @@
 #include "src/graph/files.h"
 #include "src/graph/json_at.h"
 
+namespace nestor::ops {
+struct Format;
+}
+
 namespace nestor {
 
 // Takes each tensor out of the message that it comes in, so that there is one of it at a time.
@@ -27,14 +31,9 @@ std::string onnx_dtype_name(int code);
 Tensor tensor_from_bytes(const std::string& file, const std::string& where, DType dtype,
                          const std::vector<int64_t>& shape, std::string_view bytes);
 
-// Integers of 2 or 4 bits, several in a byte, the first in its lowest bits. Their type as bytes, and their
-// values.
-struct NarrowType {
-  int code, bits;
-  DType dtype;
-};
-const NarrowType* narrow_type(int code);
-Tensor unpacked(const std::string& file, const std::string& where, const NarrowType& type,
+// Numbers of 8 bits and less, several in a byte where they have fewer, the first in its lowest bits; each in
+// a byte of its own now.
+Tensor unpacked(const std::string& file, const std::string& where, const ops::Format& type,
                 const std::vector<int64_t>& shape, std::string_view bytes);
 
 // Throws where a dimension is negative or the size overflows; gives the size in elements.

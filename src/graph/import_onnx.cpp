@@ -10,7 +10,9 @@
 
 #include "src/graph/import.h"
 #include "src/graph/newer_fields.h"
+#include "src/graph/spell_out_narrow.h"
 #include "src/graph/text_fields.h"
+#include "src/ops/formats.h"
 
 namespace nestor {
 
@@ -50,6 +52,7 @@ class OnnxReader {
     }
     static_cast<ModelGraph&>(m) = graph(*proto_.mutable_graph(), "");
     for (auto& f : *proto_.mutable_functions()) m.functions.push_back(function(f));
+    spell_out_narrow(m);
     return m;
   }
 
@@ -71,12 +74,9 @@ class OnnxReader {
       const std::string name = t.name(), refused = refused_type(t.data_type());
       if (name.empty()) fail(inside + "an initializer has no name");
       const std::string where = fmt::format("{}initializer '{}'", inside, name);
-      if (refused.empty())
+      if (refused.empty() || !narrow_name(t.data_type()).empty())
         out.initializers.emplace_back(name, tensor(t, where));
-      else if (const NarrowType* narrow = narrow_type(t.data_type()); narrow && only_dequantized(g, name))
-        out.initializers.emplace_back(name, narrow_tensor(t, *narrow, where));
-      else
-        out.refused_initializers[name] = refused;
+      if (!refused.empty()) out.refused_initializers[name] = refused;
     }
     for (const auto& t : g.sparse_initializer())
       out.refused_initializers[t.values().name()] = "a sparse tensor";
@@ -103,24 +103,8 @@ class OnnxReader {
     return out;
   }
 
-  // Operators to which only the numbers of an input matter, not its type.
-  static bool reads_numbers(const std::string& op, int input) {
-    return (op == "DequantizeLinear" && input != 1) ||
-           (op == "GatherBlockQuantized" && (input == 0 || input == 3));
-  }
-  // Whether nothing else reads that value.
-  static bool only_dequantized(const onnx::GraphProto& g, const std::string& name) {
-    for (const auto& n : g.node()) {
-      for (int i = 0; i < n.input_size(); ++i)
-        if (n.input(i) == name && !reads_numbers(n.op_type(), i)) return false;
-      for (const auto& a : n.attribute())
-        if (a.has_g()) return false;  // which may read it, too
-    }
-    return std::none_of(g.output().begin(), g.output().end(),
-                        [&](const auto& o) { return o.name() == name; });
-  }
-
-  Tensor narrow_tensor(const onnx::TensorProto& t, const NarrowType& type, const std::string& where) const {
+  Tensor narrow_tensor(const onnx::TensorProto& t, const std::string& where) const {
+    const ops::Format& type = *ops::format_of(t.data_type());
     const std::vector<int64_t> shape(t.dims().begin(), t.dims().end());
     if (t.data_location() == onnx::TensorProto::EXTERNAL) {
       const ExternalData data = external_data(t, where);
@@ -208,7 +192,7 @@ class OnnxReader {
     }
     if (a.type() == onnx::AttributeProto::TENSOR && !refused_type(a.t().data_type()).empty()) {
       out.refused_attrs[a.name()] = refused_type(a.t().data_type());
-      return;
+      if (narrow_name(a.t().data_type()).empty()) return;
     }
     AttrValue& v = out.attrs[a.name()];
     switch (a.type()) {
@@ -249,9 +233,10 @@ class OnnxReader {
   }
 
   Tensor copied(const onnx::TensorProto& t, const std::string& where) const {
+    if (t.has_segment()) fail(where + " is cut into segments, which isn't supported");
+    if (!narrow_name(t.data_type()).empty()) return narrow_tensor(t, where);
     const DType type = *dtype_from_onnx(t.data_type());
     const std::vector<int64_t> shape(t.dims().begin(), t.dims().end());
-    if (t.has_segment()) fail(where + " is cut into segments, which isn't supported");
     if (t.data_location() == onnx::TensorProto::EXTERNAL) return external(t, type, shape, where);
     if (t.has_raw_data()) return tensor_from_bytes(file_, where, type, shape, t.raw_data());
     switch (type) {

@@ -31,8 +31,8 @@ struct Table {
           ops::register_resize,       ops::register_grid_sample,   ops::register_space_depth,
           ops::register_triangle,     ops::register_scan,          ops::register_constant,
           ops::register_known,        ops::register_affine_grid,   ops::register_bits,
-          ops::register_packed,       ops::register_control_flow,  ops::register_found_size,
-          ops::register_kept_boxes,   ops::register_order})
+          ops::register_packed,       ops::register_formats,       ops::register_control_flow,
+          ops::register_found_size,   ops::register_kept_boxes,    ops::register_order})
       family(all);
     for (OpDef& row : all) add(std::move(row));
   }

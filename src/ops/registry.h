@@ -21,6 +21,7 @@ void register_unary(Rows& rows);
 void register_binary(Rows& rows);
 void register_bits(Rows& rows);
 void register_packed(Rows& rows);
+void register_formats(Rows& rows);
 void register_pool(Rows& rows);
 void register_softmax(Rows& rows);
 void register_reduce(Rows& rows);

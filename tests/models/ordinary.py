@@ -354,10 +354,12 @@ def refusals(c):
     behind = model([N("ImageDecoder", ["x"], ["d"]), N("MatMul", ["d", "x"], ["y"])], {"x": x}, ["y"])
     behind.graph.value_info.append(h.make_tensor_value_info("d", T.FLOAT, [2, 7]))
     c.refuses("a problem behind a refused node", behind, "ImageDecoder node", "MatMul node")
-    for kind, name in ((T.INT4, "int4"), (T.FLOAT8E4M3FN, "float8e4m3fn"), (T.COMPLEX64, "complex64")):
-        m = model([N("Identity", ["x"], ["y"])], {}, ["y"])
+    for kind, says in ((T.INT4, "reads `x`, a tensor of int4, which isn't supported there"),
+                       (T.FLOAT8E4M3FN, "reads `x`, a tensor of float8e4m3fn, which isn't supported there"),
+                       (T.COMPLEX64, "input `x` is a tensor of complex64, which isn't supported")):
+        m = model([N("Neg", ["x"], ["y"])], {}, ["y"])
         m.graph.input.append(h.make_tensor_value_info("x", kind, [3]))
-        c.refuses(f"an input of {name}", m, f"input `x` is a tensor of {name}, which isn't supported")
+        c.refuses(f"an input of type {kind}", m, says)
     unread = model([N("Relu", ["x"], ["y"])], {"x": x}, ["y"])
     unread.graph.input.append(h.make_tensor_value_info("s", T.STRING, [3]))
     c.agrees("an input of strings that nothing reads", unread, {"x": x}, warns="no output depends on the input `s`")

@@ -16,6 +16,12 @@ void catalog_more(std::vector<CatalogEntry>& all) {
                                             .input(DType::u8, {16, 20})
                                             .input(DType::f16, {1, 20})
                                             .attr("zero", int64_t{8})});
+  for (const int64_t code : {17, 20, 23, 24}) {
+    const std::string of = " of " + std::to_string(code);
+    all.push_back({"ToFormat" + of, OpCase("ToFormat", 1, "nestor").input({3, 35}).attr("format", code)});
+    all.push_back({"FromFormat" + of,
+                   OpCase("FromFormat", 1, "nestor").input(DType::u8, {2, 19}).attr("format", code)});
+  }
   all.push_back({"Unpack", OpCase("Unpack", 1, "nestor").input(DType::u8, {3, 5})});
   all.push_back({"Sizes", OpCase("Sizes", 1, "nestor").ints({5, 7, -1, 9})});
   all.push_back({"Size", OpCase("Size").input({2, 3})});

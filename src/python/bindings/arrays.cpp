@@ -70,6 +70,18 @@ void require_native_order(nb::handle value, const std::string& what, const std::
           .c_str());
 }
 
+// ml_dtypes has arrays of small types, which no protocol names, with a byte for each element. Models have
+// floats of these by their bits, and integers as they are.
+template <class Array>
+bool as_bytes(nb::handle value, const std::string& elements, Array& out) {
+  const bool bits = elements.starts_with("float8_") || elements.starts_with("float4_");
+  const bool integers =
+      elements == "int4" || elements == "uint4" || elements == "int2" || elements == "uint2";
+  if (!bits && !integers) return false;
+  const char* as = elements[0] == 'i' ? "int8" : "uint8";
+  return nb::hasattr(value, "astype") && nb::try_cast(value.attr(bits ? "view" : "astype")(as), out);
+}
+
 // As an array; NumPy's bf16, which no protocol of its names, by its bits.
 template <class Array>
 Array array_of(nb::handle value, const std::string& what, DType* dtype) {
@@ -81,8 +93,9 @@ Array array_of(nb::handle value, const std::string& what, DType* dtype) {
     bf16 = elements == "bfloat16" && nb::hasattr(value, "view") &&
            nb::try_cast(value.attr("view")("uint16"), out);
     require_native_order(value, what, elements);
-    if (!bf16 && nb::hasattr(value, "__dlpack__")) value.attr("__dlpack__")();  // it may say why not
-    if (!bf16)
+    const bool known = bf16 || as_bytes(value, elements, out);
+    if (!known && nb::hasattr(value, "__dlpack__")) value.attr("__dlpack__")();  // it may say why not
+    if (!known)
       throw nb::type_error((what + " is a " + text_of(nb::type_name(value.type())) +
                             (elements.empty() ? "" : " of " + elements) +
                             ": give a NumPy array in the machine's memory, or another that speaks DLPack")
