@@ -111,6 +111,11 @@ void nestor_add_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit) {
   }
 }
 
+static void say_bounds(struct nestor_fit* fit, const struct nestor_symbol* of, int64_t size) {
+  snprintf(fit->why, sizeof fit->why, "%s is %lld, it was compiled for %lld to %lld", of->what, (long long)size,
+           (long long)of->least, (long long)of->most);
+}
+
 /* The numbers, and whether that holds which can be said after that symbol is known. */
 static int compute_numbers(const struct nestor_sizes* plan, struct nestor_fit* fit, int64_t after) {
   void* args[2] = {fit->symbols, fit->numbers};
@@ -126,6 +131,11 @@ static int compute_numbers(const struct nestor_sizes* plan, struct nestor_fit* f
 }
 
 int32_t nestor_found_size(const struct nestor_sizes* plan, struct nestor_fit* fit, int64_t symbol, int64_t size) {
+  const struct nestor_symbol* of = &plan->symbols[symbol];
+  if (size < of->least || size > of->most) {
+    say_bounds(fit, of, size);
+    return NESTOR_SIZES_BAD;
+  }
   fit->symbols[symbol] = size;
   return compute_numbers(plan, fit, symbol) ? NESTOR_SIZES_SAME : NESTOR_SIZES_BAD;
 }
@@ -161,8 +171,7 @@ int32_t nestor_fit_sizes(const struct nestor_sizes* plan, struct nestor_fit* fit
       if (symbol->place < 0) continue;
       const int64_t value = dims[symbol->place];
       if (value < symbol->least || value > symbol->most) {
-        snprintf(fit->why, sizeof fit->why, "%s is %lld, it was compiled for %lld to %lld", symbol->what,
-                 (long long)value, (long long)symbol->least, (long long)symbol->most);
+        say_bounds(fit, symbol, value);
         return NESTOR_SIZES_BAD;
       }
       fit->symbols[s] = value;

@@ -71,7 +71,8 @@ class Symbols : public std::enable_shared_from_this<Symbols> {
   static constexpr int64_t kMost = int64_t{1} << 31;  // of a symbol without a bound
 
   Dim add(const std::string& name, int64_t least, int64_t most, int64_t typical);
-  Dim add_found(const std::string& name, const Dim& bound);  // from 0 to that
+  // From `least` to `bound`, which is usually more than `typical`.
+  Dim add_found(const std::string& name, const Dim& bound, int64_t least = 0, int64_t typical = 0);
   // Those that `other`, a copy which was added to, has besides; and what it requires of them.
   void take_found(const Symbols& other);
   bool uses_found(const Expr& e) const;

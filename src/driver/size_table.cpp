@@ -21,6 +21,10 @@ SizeTable::SizeTable(std::shared_ptr<const Symbols> symbols) : symbols_(std::mov
   for (const Symbol& s : symbols_->all()) bounds_.set(s.var, {s.least, s.most});
   for (const Symbols::Requirement& r : symbols_->requirements())
     require(r.condition, print(r.condition) + " must hold" + (r.why.empty() ? "" : ": " + r.why));
+  for (const Symbol& s : symbols_->all())
+    if (s.bound && !as_int(s.bound))
+      require(le(s.var, s.bound),
+              s.name + " is more than " + print(s.bound) + ", for which memory was taken");
 }
 
 namespace {

@@ -55,14 +55,21 @@ Graph Builder::run() {
   for (const ModelValue& v : m_.outputs) read_.insert(v.name);
   add_inputs();
   g_.symbols = around_ ? around_->symbols : inputs_.symbols();
-  if (!g_.symbols && may_find_sizes(m_)) g_.symbols = std::make_shared<Symbols>();
+  if (!g_.symbols && (may_find_sizes(m_) || !options_.open.empty())) g_.symbols = std::make_shared<Symbols>();
   add_initializers(m_);
   budget_.emplace(g_, kSmallWork);
   check_constants();
   for (const ModelNode& n : nodes) add_outputs(n);
   add_graph_outputs();
+  const std::vector<ValueId> given = g_.inputs;
+  for (const ValueId v : given) take_for_sizes(v);
   add_in_order(nodes);
   check_declared();
+  if (!around_)
+    for (const std::string& name : inputs_.not_mentioned())
+      if (!finds_size(g_, name))
+        problems_.add(
+            fmt::format("no input has a dimension {}, and no integer of that name is computed", name));
   if (branches_) drop_dead_steps();
   if (g_.symbols && (!around_ || around_->branch)) g_.symbols->close();
   const auto is_number = [&](const Symbol& s) { return s.bound && options_.found.count(s.name); };

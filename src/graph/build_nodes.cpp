@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "nestor/nearest.h"
-#include "src/graph/build_parts.h"
 #include "src/graph/builder.h"
 #include "src/graph/compose.h"
 #include "src/graph/edit.h"
@@ -218,39 +217,14 @@ void Builder::build_node(const ModelNode& mn) {
     }
   } catch (const UnknownInput& e) {
     const auto i = static_cast<size_t>(e.input);  // of a node that may be damaged
-    refuse_as(mn, n, e.diagnostic(), i < n.inputs.size() && n.inputs[i] >= 0 ? ask_for(n.inputs[i]) : "");
+    const bool is_there = i < n.inputs.size() && n.inputs[i] >= 0;
+    std::string hint = is_there ? ask_for(n.inputs[i]) : "";
+    if (const std::string bounds = is_there ? ask_for_bounds(n.inputs[i]) : ""; !bounds.empty())
+      hint += (hint.empty() ? "" : ", or ") + bounds;
+    refuse_as(mn, n, e.diagnostic(), hint);
   } catch (const UserError& e) {
     refuse_as(mn, n, e.diagnostic(), "");
   }
-}
-
-// The size is a symbol from here on, unless it is known already.
-void Builder::build_found(const ModelNode& mn, Node n) {
-  const ValueId out = find(mn.outputs[0]);
-  value_of(g_, out).type = {DType::i64, {}};
-  known_[static_cast<size_t>(out)] = true;
-  const Value& count = value_of(g_, n.inputs[0]);
-  if (count.constant.defined() || !count.elements.empty()) {
-    value_of(g_, out).constant = count.constant;
-    value_of(g_, out).elements = count.elements;
-    return;
-  }
-  if (!options_.control_flow)
-    return refuse(mn, "sizes that values decide aren't supported on this target", "a CPU as target");
-  const std::string wanted = symbol_found_by(n);
-  std::string name = wanted;
-  for (int k = 1; g_.symbols->find(name); ++k) name = fmt::format("{}{}", wanted, k);
-  const Dim size = g_.symbols->add_found(name, size_in(n.inputs[1]).value());
-  if (const auto it = options_.found.find(name); it != options_.found.end())
-    value_of(g_, out).constant = number(it->second, DType::i64);
-  else
-    value_of(g_, out).elements = {size.expr()};
-  n.inputs.pop_back();
-  n.attrs["symbol"] = name;
-  n.outputs = {add_unread({DType::i64, {}})};
-  value_of(g_, n.outputs[0]).name = name;
-  value_of(g_, n.outputs[0]).producer = static_cast<int>(g_.nodes.size());
-  g_.nodes.push_back(std::move(n));
 }
 
 void Builder::refuse_as(const ModelNode& mn, const Node& n, const Diagnostic& d, const std::string& hint) {
@@ -282,6 +256,9 @@ void Builder::append(Node n, const OpDef& op) {
   for (ValueId v : n.outputs)
     if (v >= 0) value_of(g_, v).producer = static_cast<int>(g_.nodes.size());
   g_.nodes.push_back(std::move(n));
+  const std::vector<ValueId> made = g_.nodes.back().outputs;
+  for (const ValueId v : made)
+    if (v >= 0) take_for_sizes(v);
 }
 
 // The operator, or nullptr after the problems that say why not.

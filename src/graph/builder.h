@@ -110,7 +110,10 @@ class Builder {
   void add_inner(const std::vector<ModelNode>& nodes);
   void build_node(const ModelNode& mn);
   void build_if(const ModelNode& mn);
+  // build_found.cpp
   void build_found(const ModelNode& mn, Node n);
+  void take_for_sizes(ValueId v);
+  std::string ask_for_bounds(ValueId v) const;
   void inline_branch(const ModelNode& mn, const ModelGraph& branch);
   void assume_declared(const ModelNode& mn);
   std::vector<ValueId> inputs_behind(ValueId v) const;

@@ -27,6 +27,13 @@ bool may_find_sizes(const ModelGraph& g) {
   });
 }
 
+bool finds_size(const Graph& g, const std::string& name) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
+    return (is_found_size(n) && symbol_found_by(n) == name) ||
+           std::any_of(n.bodies.begin(), n.bodies.end(), [&](const auto& b) { return finds_size(*b, name); });
+  });
+}
+
 bool bodies_find_sizes(const Graph& g) {
   return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) {
     return std::any_of(n.bodies.begin(), n.bodies.end(), [](const auto& body) {

@@ -18,6 +18,9 @@ bool may_find_sizes(const ModelGraph& g);
 // Whether bodies of the graph's nodes, or theirs, find sizes.
 bool bodies_find_sizes(const Graph& g);
 
+// Whether the graph, or a body, finds the size of that name.
+bool finds_size(const Graph& g, const std::string& name);
+
 // Whether the shape has sizes that nodes of this graph find.
 bool depends_on_found(const Graph& g, const Dims& shape);
 

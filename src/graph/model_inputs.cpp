@@ -170,15 +170,19 @@ void ModelInputs::finish() {
       problems_.add(mentioned_.count(name)
                         ? fmt::format("--dim {}={} is negative", name, size)
                         : fmt::format("--dim {}={}: no input has such a dimension", name, size));
-  for (const auto& entry : options_.open)
-    if (!mentioned_.count(entry.first))
-      problems_.add(fmt::format("no input has a dimension {}", entry.first));
   std::vector<std::string> names;
   for (const ModelValue& v : model_.inputs) names.push_back(v.name);
   for (const auto& entry : options_.shapes)
     if (std::find(names.begin(), names.end(), entry.first) == names.end())
       problems_.add(fmt::format("no input is named `{}`", entry.first),
                     fmt::format("the inputs are {}", fmt::join(names, ", ")));
+}
+
+std::vector<std::string> ModelInputs::not_mentioned() const {
+  std::vector<std::string> out;
+  for (const auto& entry : options_.open)
+    if (!mentioned_.count(entry.first)) out.push_back(entry.first);
+  return out;
 }
 
 }  // namespace nestor

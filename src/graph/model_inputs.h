@@ -25,6 +25,7 @@ class ModelInputs {
   const std::shared_ptr<Symbols>& symbols() const { return symbols_; }  // null: all sizes are numbers
   // The open sizes, and what was given for no input.
   void finish();
+  std::vector<std::string> not_mentioned() const;  // open sizes that no input has
 
  private:
   using Shape = std::vector<int64_t>;

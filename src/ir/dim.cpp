@@ -234,10 +234,10 @@ Dim Symbols::add(const std::string& name, int64_t least, int64_t most, int64_t t
   return {Expr(all_.back().var), shared_from_this()};
 }
 
-Dim Symbols::add_found(const std::string& name, const Dim& bound) {
+Dim Symbols::add_found(const std::string& name, const Dim& bound, int64_t least, int64_t typical) {
   constexpr int64_t kUsual = 100;
   const int64_t most = std::min(bound.range().hi, kMost);
-  const Dim size = add(name, 0, most, std::min(bound.typical(), kUsual));
+  const Dim size = add(name, least, most, typical > 0 ? typical : std::min(bound.typical(), kUsual));
   all_.back().bound = bound.expr();
   if (!bound.known()) facts_.assume(le(size.expr(), bound.expr()));
   return size;

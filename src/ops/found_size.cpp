@@ -1,5 +1,4 @@
-// FoundSize: a count, at least 0, which whoever runs the model takes for the size of a symbol
-// (src/graph/found_sizes.h).
+// FoundSize: a count, which whoever runs the model takes for the size of a symbol (src/graph/found_sizes.h).
 #include "src/ops/common.h"
 #include "src/ops/registry.h"
 
@@ -16,7 +15,7 @@ void register_found_size(Rows& rows) {
                   },
                   .build =
                       [](const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-                        b.compute(out[0], {}, [&](const Exprs&) { return max(in[0].at({}), Expr(0)); });
+                        b.compute(out[0], {}, [&](const Exprs&) { return in[0].at({}); });
                       },
                   .static_inputs = {1}});
 }
