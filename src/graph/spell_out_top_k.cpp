@@ -1,6 +1,8 @@
 // TopK finds few elements one by one, each behind the last one in order, by a function that all steps share
 // (src/ops/top_k.cpp). For many, or as many as a run finds, all are put in order and the first ones are
 // taken. The values are gathered at the end, as they stand in the input.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "nestor/ops.h"
@@ -78,8 +80,14 @@ class TopKSpeller : Expansion {
 
 }  // namespace
 
-bool spell_out_top_k(Graph& g, const Node& n, std::vector<Node>& nodes) {
+// loops: the target has functions that are loops with a state.
+bool spell_out_top_k(Graph& g, const Node& n, std::vector<Node>& nodes, bool loops) {
   if (!n.domain.empty() || n.op != "TopK") return false;
+  const ops::TopKShape s = ops::top_k_shape(OpContext(g, n));
+  if (!loops && !s.few())
+    OpContext(g, n).fail(fmt::format("`k` is {}", to_string(s.count)),
+                         fmt::format("a known number up to {} on this target, or a CPU as target",
+                                     ops::TopKShape::kMostPlaces));
   TopKSpeller(g, n, nodes).run();
   return true;
 }

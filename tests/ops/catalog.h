@@ -13,6 +13,10 @@ struct CatalogEntry {
   OpCase node;
 };
 std::vector<CatalogEntry> catalog();
+// Of those that the GPU has, too: others keep lists of their own while they run, in serial loops.
+inline bool is_for_cpus_only(const CatalogEntry& e) {
+  return e.what == "KeptBoxes" || e.what == "Order";
+}
 void catalog_more(std::vector<CatalogEntry>& all);  // a part of it
 
 }  // namespace nestor
