@@ -130,7 +130,8 @@ int SizeTable::add_list(const std::vector<Expr>& unsafe) {
 }
 
 int SizeTable::add_most(const Expr& number) {
-  return add(most_of(number, *symbols_));
+  if (!symbols_->uses_found(number)) return add(number);
+  return add(symbols_->reduce(max(most_of(number, *symbols_), 0)));
 }
 
 void SizeTable::require(const Expr& condition, const std::string& text) {

@@ -11,6 +11,7 @@
 #include "runtime/artifact_rt.h"
 #include "runtime/fitted_sizes.h"
 #include "src/driver/size_table.h"
+#include "src/graph/found_sizes.h"
 #include "tests/fuzz/inputs/target.h"
 
 namespace nestor::fuzz {
@@ -46,16 +47,19 @@ int32_t interpreted(void* const* args, void*, void*) {
 PlanSizes plan_of(const Graph& g, PrimFunc& size_function) {
   SizeTable table(g.symbols);
   std::vector<PlanSizes::InArena> arena;
-  std::vector<int64_t> outputs;
+  std::vector<int64_t> outputs, made, found;
   for (const Value& v : g.values) {
     if (v.type.shape.known()) continue;
     table.require_bytes(v.type.shape, v.type.dtype, v.name);
     const Expr bytes = elements_of(v.type.shape).expr() * bytes_of(v.type.dtype);
     const auto at = static_cast<int64_t>(arena.size());
-    if (at < 40) arena.push_back({table.add(bytes), at, at + 3});
+    if (at < 40) arena.push_back({table.add_most(bytes), at, at + 3});
   }
   for (const ValueId v : g.outputs)
-    for (const Dim& d : g.values[static_cast<size_t>(v)].type.shape) outputs.push_back(table.add(d.expr()));
+    for (const Dim& d : g.values[static_cast<size_t>(v)].type.shape) {
+      outputs.push_back(table.add_most(d.expr()));
+      made.push_back(table.add(d.expr()));
+    }
   std::vector<PlanTensor> names;
   std::vector<Dims> shapes;
   for (const ValueId v : g.inputs) {
@@ -64,9 +68,12 @@ PlanSizes plan_of(const Graph& g, PrimFunc& size_function) {
     shapes.push_back(value.type.shape);
     table.require_bytes(value.type.shape, value.type.dtype, value.name);
   }
-  PlanSizes plan = table.finish(names, shapes);
+  for (const Node& n : g.nodes)
+    if (is_found_size(n)) found.push_back(table.symbol(symbol_found_by(n)));
+  PlanSizes plan = table.finish(names, shapes, found);
   plan.arena = std::move(arena);
   plan.outputs = std::move(outputs);
+  plan.made = std::move(made);
   size_function = table.function("sizes");
   return plan;
 }
