@@ -198,8 +198,11 @@ PlanSizes SizeTable::finish(const std::vector<PlanTensor>& names, const std::vec
         }
     }
   for (size_t s = 0; s < out.symbols.size(); ++s)
-    NESTOR_CHECK(out.symbols[s].place >= 0 || symbols_->all()[s].bound)
-        << "no input says the size " << out.symbols[s].name;
+    NESTOR_CHECK(out.symbols[s].place >= 0 ||
+                 std::count(found.begin(), found.end(), static_cast<int64_t>(s)) ||
+                 std::none_of(numbers_.begin(), numbers_.end(),
+                              [&](const Expr& e) { return uses_var(e, symbols_->all()[s].var); }))
+        << "nothing says the size " << out.symbols[s].name;
   out.requirements = requirements_;
   for (PlanSizes::Requirement& r : out.requirements)
     for (const int64_t s : found)
