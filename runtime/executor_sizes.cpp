@@ -61,7 +61,7 @@ std::vector<Runnable::Shape> shapes_of(const std::vector<PlanTensor>& outputs, c
 }  // namespace
 
 std::vector<Runnable::Shape> Executor::made() const {
-  if (!sizes_) return {};
+  if (!sizes_ || plan_->sizes.made == plan_->sizes.outputs) return {};
   return shapes_of(plan_->outputs, sizes_->numbers(), plan_->sizes.made);
 }
 

@@ -74,31 +74,34 @@ void Builder::take_for_sizes(ValueId v) {
   ModelNode mn;
   mn.op = value.name;
   mn.outputs = {value.name};
-  std::vector<Expr> elements;
-  for (int64_t k = 0; k < count; ++k) {
+  for (int64_t k = 0; k < count; ++k)
     if (!bounded(k))
       return refuse(
           mn, fmt::format("--dim bounds some of its {} elements and not `{}`", count, size_name(value, k)));
-    const auto name = [&](const char* part) {
-      return fresh_(fmt::format("{}.{}", size_name(value, k), part));
-    };
-    const std::string flat = name("list"), one = name("element"), wide = name("wide"), size = name("size"),
-                      most = add_number(mn, Symbols::kMost, DType::i64), at = add_number(mn, k, DType::i64),
-                      whole = name("shape");
-    Tensor of_list(DType::i64, {1});
-    of_list.set_int(0, count);
-    std::vector<ModelNode> nodes = {
-        plain(mn, "Constant", {}, whole, {{"value", of_list}}),
-        plain(mn, "Reshape", {value.name, whole}, flat), plain(mn, "Gather", {flat, at}, one),
-        plain(mn, "Cast", {one}, wide, {{"to", std::string("i64")}}),
-        plain(mn, "FoundSize", {wide, most}, size, {{"symbol", size_name(value, k)}})};
+  const std::string list = fresh_(value.name + ".list"), wide = fresh_(value.name + ".wide"),
+                    whole = fresh_(value.name + ".shape");
+  Tensor length(DType::i64, {1});
+  length.set_int(0, count);
+  std::vector<ModelNode> nodes = {plain(mn, "Constant", {}, whole, {{"value", length}}),
+                                  plain(mn, "Reshape", {value.name, whole}, list),
+                                  plain(mn, "Cast", {list}, wide, {{"to", std::string("i64")}})};
+  const std::string most = add_number(mn, Symbols::kMost, DType::i64);
+  std::vector<std::string> found;
+  for (int64_t k = 0; k < count; ++k) {
+    const std::string one = fresh_(size_name(value, k) + ".element");
+    found.push_back(fresh_(size_name(value, k) + ".size"));
+    nodes.push_back(plain(mn, "Gather", {wide, add_number(mn, k, DType::i64)}, one));
+    nodes.push_back(plain(mn, "FoundSize", {one, most}, found.back(), {{"symbol", size_name(value, k)}}));
     nodes.back().domain = "nestor";
     nodes.back().opset = 1;
-    read_.insert(size);
-    add_inner(nodes);
-    const std::vector<Expr> found = known_elements(value_of(g_, find(size)));
-    if (found.empty()) return;  // refused
-    elements.push_back(found[0]);
+    read_.insert(found.back());
+  }
+  add_inner(nodes);
+  std::vector<Expr> elements;
+  for (const std::string& size : found) {
+    const std::vector<Expr> is = known_elements(value_of(g_, find(size)));
+    if (is.empty()) return;  // refused
+    elements.push_back(is[0]);
   }
   const ValueId sizes = define(fresh_(value.name + ".sizes"), "sizes", value.type, true);
   value_of(g_, sizes).elements = elements;

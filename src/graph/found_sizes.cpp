@@ -1,6 +1,7 @@
 #include "src/graph/found_sizes.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,17 +28,26 @@ bool may_find_sizes(const ModelGraph& g) {
   });
 }
 
-bool finds_size(const Graph& g, const std::string& name) {
+namespace {
+
+// Whether a node that finds a size is such a one, here or in a body.
+bool some_found_size(const Graph& g, const std::function<bool(const Node&)>& is) {
   return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
-    return (is_found_size(n) && symbol_found_by(n) == name) ||
-           std::any_of(n.bodies.begin(), n.bodies.end(), [&](const auto& b) { return finds_size(*b, name); });
+    return (is_found_size(n) && is(n)) || std::any_of(n.bodies.begin(), n.bodies.end(),
+                                                      [&](const auto& b) { return some_found_size(*b, is); });
   });
+}
+
+}  // namespace
+
+bool finds_size(const Graph& g, const std::string& name) {
+  return some_found_size(g, [&](const Node& n) { return symbol_found_by(n) == name; });
 }
 
 bool bodies_find_sizes(const Graph& g) {
   return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) {
     return std::any_of(n.bodies.begin(), n.bodies.end(), [](const auto& body) {
-      return std::any_of(body->nodes.begin(), body->nodes.end(), is_found_size) || bodies_find_sizes(*body);
+      return some_found_size(*body, [](const Node&) { return true; });
     });
   });
 }

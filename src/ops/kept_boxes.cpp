@@ -4,21 +4,22 @@
 
 #include "nestor/parse.h"
 #include "src/ops/common.h"
+#include "src/ops/merge_sort.h"
 #include "src/ops/registry.h"
 
 namespace nestor::ops {
 
 namespace {
 
-// I is the boxes whose score is high enough, then these in order (as in order.cpp, from I to J and back), J
-// the boxes that are kept. M: how many are in I; the width of runs, or whether a box is left out; places in
-// two runs; how many are in J. A box is [top, left, bottom, right].
-constexpr const char* kText = R"(
+// I is the boxes whose score is high enough, then these in order; J, after that, the boxes that are kept. M:
+// how many are in I; how many are kept; whether a box is left out. A box is [top, left, bottom, right].
+std::string text() {
+  return R"(
 func KeptBoxes[B, C, N, K](in Boxes: f32[B,N,4], in Scores: f32[B,C,N], in Most: i64[], in Overlap: f32[],
                            in Least: f32[], out Kept: i64[B,C,K], out Count: i64[B,C]) {
   for b in B, c in C {
     block Kept(vb: S B = b, vc: S C = c) {
-      alloc M: i64[5] { alloc I: i64[N] { alloc J: i64[N] {
+      alloc M: i64[3] { alloc W: i64[3] { alloc I: i64[N] { alloc J: i64[N] {
         M[0] = 0
         for i in N {
           if Scores[vb,vc,i] > Least[] || Least[] == -inf_f32 {
@@ -26,46 +27,15 @@ func KeptBoxes[B, C, N, K](in Boxes: f32[B,N,4], in Scores: f32[B,C,N], in Most:
             M[0] = M[0] + 1
           }
         }
-        let all = M[0] {
-          M[1] = 1
-          for pass in 31 {
-            if M[1] < all {
-              let width = M[1] {
-                let pairs = (all + 2*width - 1) / (2*width) {
-                  for pair in pairs {
-                    let first = pair*2*width { let middle = min(first + width, all) {
-                      let end = min(first + 2*width, all) {
-                        M[2] = first
-                        M[3] = middle
-                        let count = end - first {
-                          for k in count {
-                            if (if M[2] >= middle then false
-                                else if M[3] >= end then true
-                                else Scores[vb,vc,I[M[2]]] >= Scores[vb,vc,I[M[3]]]) {
-                              J[first+k] = I[M[2]]
-                              M[2] = M[2] + 1
-                            } else {
-                              J[first+k] = I[M[3]]
-                              M[3] = M[3] + 1
-                            }
-                          }
-                        }
-                      }
-                    } }
-                  }
-                }
-                for i in all { I[i] = J[i] }
-                M[1] = 2*width
-              }
-            }
-          }
-          M[4] = 0
+        let all = M[0] {)" +
+         merge_sort("all", "Scores[vb,vc,{0}] >= Scores[vb,vc,{1}]") + R"(
+          M[1] = 0
           for i in all {
-            if M[4] < min(Most[], K) {
-              let kept = M[4] { let box = I[i] {
-                M[1] = 0
+            if M[1] < min(Most[], K) {
+              let kept = M[1] { let box = I[i] {
+                M[2] = 0
                 for k in kept {
-                  if M[1] == 0 {
+                  if M[2] == 0 {
                     if let of = J[k] in
                        let h = min(Boxes[vb,of,2], Boxes[vb,box,2]) - max(Boxes[vb,of,0], Boxes[vb,box,0]) in
                        let w = min(Boxes[vb,of,3], Boxes[vb,box,3]) - max(Boxes[vb,of,1], Boxes[vb,box,1]) in
@@ -73,25 +43,26 @@ func KeptBoxes[B, C, N, K](in Boxes: f32[B,N,4], in Scores: f32[B,C,N], in Most:
                        let other = (Boxes[vb,box,2] - Boxes[vb,box,0]) * (Boxes[vb,box,3] - Boxes[vb,box,1]) in
                        h > 0.0f32 && w > 0.0f32 && one > 0.0f32 && other > 0.0f32 &&
                        h * w / (one + other - h * w) > Overlap[] {
-                      M[1] = 1
+                      M[2] = 1
                     }
                   }
                 }
-                if M[1] == 0 {
+                if M[2] == 0 {
                   J[kept] = box
                   Kept[vb,vc,kept] = box
-                  M[4] = kept + 1
+                  M[1] = kept + 1
                 }
               } }
             }
           }
-          Count[vb,vc] = M[4]
+          Count[vb,vc] = M[1]
         }
-      } } }
+      } } } }
     }
   }
 }
 )";
+}
 
 Dim most_kept(const OpContext& ctx) {
   return min(Dim(ctx.get_int("most", std::numeric_limits<int64_t>::max())), ctx.input(0).shape[1]);
@@ -105,7 +76,7 @@ std::vector<TensorType> infer(const OpContext& ctx) {
 }
 
 void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-  static const PrimFunc parsed = parse_func(kText, "KeptBoxes");
+  static const PrimFunc parsed = parse_func(text(), "KeptBoxes");
   const Dims& scores = ctx.input(1).shape;
   Tensors args = in;
   args.push_back(out[0]);

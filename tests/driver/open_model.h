@@ -10,6 +10,14 @@
 
 namespace nestor::testing {
 
+// Two sizes that must be one.
+inline const char* const kTwoInputs = R"({
+  "name": "sum", "opset": 17,
+  "inputs": [{"name": "a", "dtype": "f32", "shape": ["n", 4]}, {"name": "b", "dtype": "f32", "shape": ["m", 4]}],
+  "outputs": ["y"],
+  "nodes": [{"op": "Add", "inputs": ["a", "b"], "outputs": ["y"]}]
+})";
+
 struct OpenModel {
   explicit OpenModel(const std::string& text) : path(folder.write("model.json", text)) {
     options.schedules = default_schedules();

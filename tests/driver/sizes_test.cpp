@@ -51,13 +51,6 @@ const char* const kImages = R"({
   "weights": {"w": {"dtype": "f32", "shape": [2, 3, 3, 3], "data": "ramp"}}
 })";
 
-const char* const kTwoInputs = R"({
-  "name": "sum", "opset": 17,
-  "inputs": [{"name": "a", "dtype": "f32", "shape": ["n", 4]}, {"name": "b", "dtype": "f32", "shape": ["m", 4]}],
-  "outputs": ["y"],
-  "nodes": [{"op": "Add", "inputs": ["a", "b"], "outputs": ["y"]}]
-})";
-
 struct Compiled : testing::OpenModel {
   explicit Compiled(const char* text) : OpenModel(testing::with_ramp(text, 54, 0.1)) {}
 };
@@ -127,7 +120,7 @@ TEST_CASE("rows that differ by their number are no samples") {
 }
 
 TEST_CASE("sizes out of bounds, or that contradict each other, end a run before it begins") {
-  Compiled c(kTwoInputs);
+  Compiled c(testing::kTwoInputs);
   c.options.build.open["n"] = {2, 10, 4};
   auto executor = make_executor(c.compiled());
   const auto run = [&](int64_t n, int64_t m) {
@@ -142,7 +135,7 @@ TEST_CASE("sizes out of bounds, or that contradict each other, end a run before 
 }
 
 TEST_CASE("sizes whose names differ only by what no variable has are two") {
-  std::string text = kTwoInputs;
+  std::string text = testing::kTwoInputs;
   text.replace(text.find("\"n\""), 3, "\"n.1\"").replace(text.find("\"m\""), 3, "\"n_1\"");
   text.replace(text.find("\"Add\""), 5, "\"Concat\"")
       .replace(text.find("[\"y\"]}]"), 5, "[\"y\"], \"attrs\": {\"axis\": 0}");

@@ -29,13 +29,6 @@ const char* const kScores = R"({
   "weights": {"w": {"dtype": "f32", "shape": [32, 32], "data": "ramp"}}
 })";
 
-const char* const kTwoInputs = R"({
-  "name": "sum", "opset": 17,
-  "inputs": [{"name": "a", "dtype": "f32", "shape": ["n", 4]}, {"name": "b", "dtype": "f32", "shape": ["m", 4]}],
-  "outputs": ["y"],
-  "nodes": [{"op": "Add", "inputs": ["a", "b"], "outputs": ["y"]}]
-})";
-
 struct Compiled : testing::OpenModel {
   explicit Compiled(const char* text) : OpenModel(testing::with_ramp(text, 32 * 32, 0.05)) {}
   SpecializedModel special(const ChosenSizes& sizes) const { return compile_model(path, options, sizes); }
@@ -145,7 +138,7 @@ TEST_CASE("an artifact chooses by its sizes, too") {
 }
 
 TEST_CASE("combinations that no run can have get no kernels") {
-  const Compiled c(kTwoInputs);
+  const Compiled c(testing::kTwoInputs);
   const SpecializedModel s = c.special({{"n", {3, 4}}, {"m", {3}}});
   CHECK(s.sizes == std::vector<std::map<std::string, int64_t>>{{{"m", 3}, {"n", 3}}});
   auto executor = make_executor(s.model);
