@@ -123,7 +123,8 @@ std::string Builder::ask_for_bounds(ValueId v) const {
     left.pop_back();
     if (value.constant.defined() || !value.elements.empty()) continue;
     const Node* maker = value.producer < 0 ? nullptr : &g_.nodes[static_cast<size_t>(value.producer)];
-    if (maker && maker->domain.empty() && hands_on.count(maker->op)) {
+    const auto is_real = [&](ValueId of) { return is_float(value_of(g_, of).type.dtype); };
+    if (maker && maker->domain.empty() && hands_on.count(maker->op) && !is_real(maker->inputs[0])) {
       left.insert(left.end(), maker->inputs.begin(), maker->inputs.end());
       continue;
     }

@@ -264,6 +264,22 @@ TEST_CASE("an integer that the model computes may be a size, where --dim says ho
                     ContainsSubstring("no input has a dimension lenght, and no integer of that name"));
 }
 
+TEST_CASE("the integer to bound is named also where it is cast from a float") {
+  const OpenModel m(R"({
+    "name": "cast", "opset": 17, "inputs": [{"name": "d", "dtype": "f32", "shape": [3]}], "outputs": ["y"],
+    "nodes": [
+      {"op": "ReduceSum", "inputs": ["d"], "outputs": ["sum"], "attrs": {"keepdims": 0}},
+      {"op": "Cast", "inputs": ["sum"], "outputs": ["length"], "attrs": {"to": "i64"}},
+      {"op": "Range", "inputs": ["zero", "length", "one"], "outputs": ["y"]}
+    ],
+    "weights": {
+      "zero": {"dtype": "i64", "shape": [], "data": [0]}, "one": {"dtype": "i64", "shape": [], "data": [1]}
+    }
+  })");
+  CHECK_THROWS_WITH(m.compiled(),
+                    ContainsSubstring("--dim length=..512 where it is a size, of at most that"));
+}
+
 TEST_CASE("sizes are found in branches and in each iteration of a loop") {
   const OpenModel branch(R"({
     "name": "branch", "opset": 17,
