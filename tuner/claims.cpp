@@ -22,7 +22,6 @@ namespace nestor {
 
 namespace {
 
-constexpr int kBusyMs = 10000;
 constexpr double kSlackSeconds = 60;
 constexpr const char* kTable =
     "CREATE TABLE IF NOT EXISTS claims (of TEXT NOT NULL, trace TEXT NOT NULL, place TEXT NOT NULL, "
@@ -94,11 +93,7 @@ struct Claims::Impl {
 Claims::Claims(const std::string& database) : impl_(std::make_unique<Impl>()) {
   impl_->path = database;
   impl_->check(sqlite3_open_v2(database.c_str(), &impl_->db, SQLITE_OPEN_READWRITE, nullptr));
-  sqlite3_busy_timeout(impl_->db, kBusyMs);
-  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
-  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  set_up(impl_->db);
   impl_->change("PRAGMA synchronous=NORMAL");
   impl_->change(kTable);
 }

@@ -21,7 +21,6 @@ namespace {
 constexpr int kFormat = 2;        // PRAGMA user_version
 constexpr int kWithoutPlans = 1;  // the format before, which is read, and made the new one for writing
 constexpr int kApplication = 0x4e737472;  // PRAGMA application_id, "Nstr"
-constexpr int kBusyMs = 10000;
 
 constexpr const char* kSchema = R"(
 CREATE TABLE IF NOT EXISTS records (
@@ -191,15 +190,13 @@ Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<
                            SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
   }
   impl_->check(code);
-  sqlite3_busy_timeout(impl_->db, kBusyMs);
-  // The file may be somebody else's: it doesn't get to run triggers, views or functions of its choice.
-  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
-  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  set_up(impl_->db);
+  // What another one that makes it now has committed is seen whole or not at all.
+  impl_->execute("BEGIN");
   const int64_t tables =
       impl_->count_tables();  // the first read: finds out whether this is a database at all
   const int64_t application = pragma(impl_->db, "application_id"), format = pragma(impl_->db, "user_version");
+  impl_->execute("COMMIT");
   const bool fresh = tables == 0 && application == 0 && format == 0;
   if (!fresh && application != kApplication)
     throw UserError(Diagnostic{
@@ -212,7 +209,7 @@ Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<
                    {},
                    "export it with the version that wrote it, import the JSON lines into a new one"});
   if (fresh && mode == Mode::create) {
-    impl_->execute("PRAGMA journal_mode=WAL");
+    impl_->check(use_log(impl_->db));
     impl_->execute("BEGIN IMMEDIATE");
     impl_->execute(kSchema);
     impl_->execute(("PRAGMA application_id=" + std::to_string(kApplication)).c_str());

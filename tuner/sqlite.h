@@ -1,4 +1,4 @@
-// A statement of SQLite.
+// Statements and connections of SQLite.
 #pragma once
 
 #include <sqlite3.h>
@@ -40,5 +40,29 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
   int index_ = 0, code_ = SQLITE_OK;
 };
+
+constexpr int kBusyMs = 10000;  // a connection waits for others so long
+
+// Of an open connection, before it reads: it waits for others, and the file, which may be somebody else's,
+// doesn't get to run triggers, views or functions of its choice.
+inline void set_up(sqlite3* db) {
+  sqlite3_busy_timeout(db, kBusyMs);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+}
+
+// Changes the journal to a write-ahead log. SQLite waits for nobody here: what reads and then has to write
+// might wait for one that does the same.
+inline int use_log(sqlite3* db) {
+  constexpr int kStepMs = 5;
+  int code = SQLITE_BUSY;
+  for (int waited = 0; (code & 0xff) == SQLITE_BUSY && waited < kBusyMs; waited += kStepMs) {
+    if (waited > 0) sqlite3_sleep(kStepMs);
+    code = sqlite3_exec(db, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr);
+  }
+  return code;
+}
 
 }  // namespace nestor

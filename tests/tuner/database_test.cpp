@@ -224,3 +224,34 @@ TEST_CASE("what insert returned for is there after SIGKILL") {
   CHECK(static_cast<int64_t>(db.records().size()) >= reported);
   db.insert(example(1));
 }
+
+TEST_CASE("several may make a database at the same time, and each has its record in it") {
+  constexpr int kRounds = 150, kMakers = 4;
+  Folder folder;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::string path = folder.file(std::to_string(round) + ".db");
+    std::vector<pid_t> makers;
+    for (int i = 0; i < kMakers; ++i) {
+      makers.push_back(fork());
+      if (makers.back() != 0) continue;
+      int failed = 0;
+      try {
+        Database db(path, Database::Mode::create);
+        db.insert(example(1));
+      } catch (const UserError& e) {
+        fprintf(stderr, "%s\n", e.what());
+        failed = 1;
+      }
+      _exit(failed);
+    }
+    int failed = 0;
+    for (const pid_t maker : makers) {
+      int status = 0;
+      waitpid(maker, &status, 0);
+      failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    }
+    INFO("round " << round);
+    REQUIRE(failed == 0);
+    REQUIRE(Database(path, Database::Mode::read).records().size() == kMakers);
+  }
+}
