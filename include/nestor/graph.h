@@ -139,8 +139,10 @@ struct BuildOptions {
 // were constants, might solve some.
 class NeedsValues : public UserError {
  public:
-  NeedsValues(std::vector<std::string> of, Diagnostic d) : UserError(std::move(d)), inputs(std::move(of)) {}
+  NeedsValues(std::vector<std::string> of, std::vector<std::string> unbounded, Diagnostic d)
+      : UserError(std::move(d)), inputs(std::move(of)), sizes(std::move(unbounded)) {}
   const std::vector<std::string> inputs;
+  const std::vector<std::string> sizes;  // integers that --dim might bound
 };
 // Names of operators that build_graph reads as several others, or as parts of the graph, and that all_ops
 // hasn't; sorted. domain: "" is ai.onnx.

@@ -227,12 +227,12 @@ void warn_of_open_sizes(const CompiledModel& m) {
   if (!m.graph.symbols) return;
   const auto slow = std::count_if(m.funcs.begin(), m.funcs.end(),
                                   [](const CompiledFunction& f) { return f.choice.reduced; });
+  const std::string fixes = m.graph.symbols->hint();
   if (slow > 0)
     fmt::print(stderr,
                "warning: {} of {} can't have the usual schedule while sizes stay open, and may be many times "
-               "slower\n"
-               "hint: {} fixes sizes; nestor inspect --why names the steps\n",
-               slow, counted(m.funcs.size(), "function"), m.graph.symbols->hint());
+               "slower\nhint: {}nestor inspect --why names the steps\n",
+               slow, counted(m.funcs.size(), "function"), fixes.empty() ? "" : fixes + " fixes sizes; ");
 }
 
 void say_what_was_made(const CompiledModel& m, const std::vector<Form>& forms,

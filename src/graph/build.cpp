@@ -67,7 +67,7 @@ Graph Builder::run() {
   check_declared();
   if (!around_)
     for (const std::string& name : inputs_.not_mentioned())
-      if (!finds_size(g_, name))
+      if (!finds_size(g_, name) && unbounded_.empty())  // else perhaps of a body that isn't built yet
         problems_.add(
             fmt::format("no input has a dimension {}, and no integer of that name is computed", name));
   if (branches_) drop_dead_steps();
@@ -76,7 +76,8 @@ Graph Builder::run() {
   if (!around_ && g_.symbols && !bodies_find_sizes(g_) &&
       std::all_of(g_.symbols->all().begin(), g_.symbols->all().end(), is_number))
     g_.symbols = nullptr;
-  problems_.throw_if_any({unknown_inputs_.begin(), unknown_inputs_.end()});
+  problems_.throw_if_any({unknown_inputs_.begin(), unknown_inputs_.end()},
+                         {unbounded_.begin(), unbounded_.end()});
   if (branches_)
     remove_dead_nodes(g_, evaluate_);
   else
@@ -272,9 +273,24 @@ void Builder::drop_dead_steps() {
 
 namespace {
 
-Graph build(const Model& model, const BuildOptions& options, bool fold) {
+Graph build_once(const Model& model, const BuildOptions& options, bool fold) {
   if (model.functions.empty()) return Builder(model, options, fold).run();
   return Builder(inline_functions(model), options, fold).run();
+}
+
+// Where all sizes that values decide are bounded, those that the model turns out to need are.
+Graph build(const Model& model, const BuildOptions& options, bool fold) {
+  const auto all = options.open.find(kAllFoundSizes);
+  if (all == options.open.end()) return build_once(model, options, fold);
+  BuildOptions known = options;
+  known.open.erase(kAllFoundSizes);
+  while (true) try {
+      return build_once(model, known, fold);
+    } catch (const NeedsValues& e) {
+      bool more = false;
+      for (const std::string& name : e.sizes) more = known.open.emplace(name, all->second).second || more;
+      if (!more) throw;
+    }
 }
 
 }  // namespace

@@ -93,6 +93,9 @@ std::optional<Builder::Body> Builder::build_body(const ModelNode& mn, const Mode
     for (const std::string& name : e.inputs)
       if (const ValueId v = find(name); v >= 0)
         if (const std::string hint = ask_for(v); !hint.empty()) out.hint = hint;
+    out.sizes = e.sizes;
+    if (const std::string bounds = how_to_bound(e.sizes); !bounds.empty())
+      out.hint += (out.hint.empty() ? "" : ", or ") + bounds;
   } catch (const UserError& e) {
     out.refused = told_in_one(e.diagnostic());
     out.hint = e.diagnostic().hint;
@@ -138,8 +141,10 @@ void Builder::build_branch(const ModelNode& mn, ValueId condition, const ModelGr
     }
     sides.push_back(std::move(*body));
   }
-  if (!sides[0].refused.empty() && !sides[1].refused.empty())
+  if (!sides[0].refused.empty() && !sides[1].refused.empty()) {
+    for (const Body& side : sides) unbounded_.insert(side.sizes.begin(), side.sizes.end());
     return refuse(mn, sides[0].refused, sides[0].hint.empty() ? ask_for(condition) : sides[0].hint);
+  }
   for (const Body& side : sides) {
     n.inputs.insert(n.inputs.end(), side.captured.begin(), side.captured.end());
     if (side.refused.empty()) continue;

@@ -112,8 +112,17 @@ void Builder::take_for_sizes(ValueId v) {
   by_name_[value.name] = sizes;
 }
 
+std::string how_to_bound(const std::vector<std::string>& sizes) {
+  std::string out;
+  for (const std::string& name : sizes) out += fmt::format("--dim {}=..512 ", name);
+  if (out.empty()) return "";
+  return out + (sizes.size() == 1
+                    ? "where it is a size, of at most that"
+                    : "where they are sizes, of at most that; --dim '*=..512' bounds all there are");
+}
+
 // How to bound the integers that a list of sizes is made of; empty where they are none.
-std::string Builder::ask_for_bounds(ValueId v) const {
+std::string Builder::ask_for_bounds(ValueId v) {
   std::set<std::string> names;
   std::vector<ValueId> left = {v};
   static const std::set<std::string> hands_on = {"Concat",  "Unsqueeze", "Squeeze",
@@ -132,9 +141,8 @@ std::string Builder::ask_for_bounds(ValueId v) const {
     for (int64_t k = 0; k < product(value.type.shape); ++k) names.insert(size_name(value, k));
   }
   if (names.empty() || !options_.control_flow) return "";
-  std::string out;
-  for (const std::string& name : names) out += fmt::format("--dim {}=..512 ", name);
-  return out + "where it is a size, of at most that";
+  unbounded_.insert(names.begin(), names.end());
+  return how_to_bound({names.begin(), names.end()});
 }
 
 }  // namespace nestor

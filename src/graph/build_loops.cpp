@@ -13,6 +13,7 @@
 #include "src/graph/builder.h"
 #include "src/graph/control_flow.h"
 #include "src/graph/edit.h"
+#include "src/graph/growing_states.h"
 
 namespace nestor {
 
@@ -154,7 +155,24 @@ void Builder::build_loop(const ModelNode& mn) {
   };
   if (!is_one(n.inputs[0], DType::i64)) return refuse(mn, "its number of iterations isn't one i64");
   if (!is_one(n.inputs[1], DType::boolean)) return refuse(mn, "its condition isn't one bool");
+  if (options_.control_flow && build_without_growth(mn, n)) return;
   if (!options_.control_flow || build_long_loop(mn, n)) spell_out_loop(mn, n);
+}
+
+// A loop that would have to be one of the plan, but whose states grow; false: another one.
+bool Builder::build_without_growth(const ModelNode& mn, const Node& n) {
+  const auto most = n.inputs[0] < 0 ? std::nullopt : size_in(n.inputs[0]);
+  if (most && most->known() && are_few(*most, *mn.graphs.at("body"), kFewNodes)) return false;
+  std::vector<TensorType> types;
+  for (size_t i = 2; i < n.inputs.size(); ++i) types.push_back(value_of(g_, n.inputs[i]).type);
+  const auto made = without_growth(mn, types, fresh_);
+  if (!made) return false;
+  std::vector<ModelNode> nodes = {made->loop};
+  nodes.insert(nodes.end(), made->behind.begin(), made->behind.end());
+  for (const ModelNode& node : nodes)
+    for (std::string& name : reads_of(node)) read_.insert(std::move(name));
+  add_inner(nodes);
+  return true;
 }
 
 // How many iterations a loop that begins makes, most of them unless its condition ends it; nullopt: only run
@@ -190,11 +208,17 @@ bool Builder::build_long_loop(const ModelNode& mn, const Node& n) {
   };
   const auto most = number_of(n.inputs[0], kEndless), begins = number_of(n.inputs[1], 1);
   if (!why.empty()) {
-    if (most && most->known() && begins && begins->known()) return true;
+    if (most && most->known() && begins && begins->known() &&
+        (made->sizes.empty() || are_few(*most, body, kFewNodes)))
+      return true;
+    unbounded_.insert(made->sizes.begin(), made->sizes.end());
     std::string hint = made->hint;
+    const auto or_else = [&](const std::string& also) {
+      if (also.empty() || hint.find(also) != std::string::npos) return;
+      hint += (hint.empty() ? "" : ", or ") + also;
+    };
     for (const ValueId v : {n.inputs[0], n.inputs[1]})
-      if (v >= 0 && !is_constant(g_, v))
-        if (const std::string known = size_in(v) ? size_hint(v) : ask_for(v); !known.empty()) hint = known;
+      if (v >= 0 && !is_constant(g_, v)) or_else(size_in(v) ? size_hint(v) : ask_for(v));
     refuse(mn, why, hint);
     return false;
   }

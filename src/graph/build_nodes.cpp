@@ -208,7 +208,8 @@ void Builder::build_node(const ModelNode& mn) {
     std::vector<Node> nodes;
     if (!spell_out_attention(g_, n, nodes) && !spell_out_batch_norm(g_, n, nodes) &&
         !spell_out_max_pool(g_, n, nodes) && !spell_out_recurrent(g_, n, nodes, options_.control_flow) &&
-        !spell_out_top_k(g_, n, nodes, options_.control_flow) && !spell_out_wide(g_, n, nodes))
+        !spell_out_top_k(g_, n, nodes, options_.control_flow) && !spell_out_wide(g_, n, nodes) &&
+        !drop_empty_parts(g_, n, nodes))
       return append(std::move(n), *op);
     known_.resize(g_.values.size(), true);
     for (Node& part : nodes) {

@@ -30,6 +30,9 @@ inline std::string some_output(const ModelNode& mn) {
   return made == mn.outputs.end() ? mn.op : *made;
 }
 
+// A hint: that --dim would make these integers sizes. Empty for none.
+std::string how_to_bound(const std::vector<std::string>& sizes);
+
 inline Tensor number(int64_t value, DType type) {
   Tensor t(type, {});
   t.set_int(0, value);

@@ -137,6 +137,11 @@ bool Builder::build_long_scan(const ModelNode& mn, const Node& n, const ScanForm
   const std::vector<ValueId> states(n.inputs.begin(), n.inputs.begin() + static_cast<long>(f.states));
   why = made->refused.empty() ? unlike_states(made->graph, states) : "in its body: " + made->refused;
   hint = made->hint;
+  if (!made->sizes.empty()) {
+    unbounded_.insert(made->sizes.begin(), made->sizes.end());
+    refuse(mn, why, hint);
+    return false;
+  }
   if (!why.empty()) return true;
   const int64_t trips = f.trips.known() ? static_cast<int64_t>(f.trips) : -1;
   LoopForm form{static_cast<int64_t>(f.states), static_cast<int64_t>(f.scanned), trips, 0, f.backward};

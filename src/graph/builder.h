@@ -63,6 +63,7 @@ class Builder {
   std::optional<ScanForm> read_scan(const ModelNode& mn, const Node& n);
   bool build_long_scan(const ModelNode& mn, const Node& n, const ScanForm& f, std::string& why,
                        std::string& hint);
+  bool build_without_growth(const ModelNode& mn, const Node& n);
   bool build_long_loop(const ModelNode& mn, const Node& n);
   void build_scan_of_batch(const ModelNode& mn);
   void spell_out_scan(const ModelNode& mn, const ScanForm& f);
@@ -82,8 +83,9 @@ class Builder {
   };
   struct Body {
     Graph graph;
-    std::vector<ValueId> captured;  // what its last inputs are, outside
-    std::string refused, hint;      // why there is none
+    std::vector<ValueId> captured;   // what its last inputs are, outside
+    std::string refused, hint;       // why there is none
+    std::vector<std::string> sizes;  // then: what --dim might bound
   };
   static constexpr int64_t kMostCounted = 100'000;  // iterations, whose condition is computed here
   std::optional<Body> build_body(const ModelNode& mn, const ModelGraph& body,
@@ -113,7 +115,7 @@ class Builder {
   // build_found.cpp
   void build_found(const ModelNode& mn, Node n);
   void take_for_sizes(ValueId v);
-  std::string ask_for_bounds(ValueId v) const;
+  std::string ask_for_bounds(ValueId v);
   void inline_branch(const ModelNode& mn, const ModelGraph& branch);
   void assume_declared(const ModelNode& mn);
   std::vector<ValueId> inputs_behind(ValueId v) const;
@@ -150,6 +152,7 @@ class Builder {
   std::set<std::string> read_;            // names that live nodes or outputs read
   std::set<std::string> undefined_;       // names that were reported
   std::set<std::string> unknown_inputs_;  // whose values nodes asked for
+  std::set<std::string> unbounded_;       // integers that would be sizes, if --dim said how large they may be
   std::vector<std::string> disagree_;     // declared shapes that aren't what the nodes make
   std::vector<Step> steps_;
   bool branches_ = false;  // an If was replaced by its branch

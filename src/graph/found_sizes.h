@@ -9,6 +9,9 @@
 
 namespace nestor {
 
+// In BuildOptions::open: all integers that the model needs as sizes and that have no bounds of their own.
+inline constexpr const char* kAllFoundSizes = "*";
+
 bool is_found_size(const Node& n);
 const std::string& symbol_found_by(const Node& n);
 

@@ -81,7 +81,8 @@ std::vector<std::vector<Problems::Problem>> Problems::grouped() const {
   return ordered;
 }
 
-void Problems::throw_if_any(const std::vector<std::string>& unknown_inputs) const {
+void Problems::throw_if_any(const std::vector<std::string>& unknown_inputs,
+                            const std::vector<std::string>& unbounded) const {
   if (list_.empty()) return;
   Diagnostic d;
   d.loc.file = file_;
@@ -110,7 +111,7 @@ void Problems::throw_if_any(const std::vector<std::string>& unknown_inputs) cons
       d.notes.push_back(group[0].hint.empty() ? text : fmt::format("{} ({})", text, group[0].hint));
     }
   }
-  if (!unknown_inputs.empty()) throw NeedsValues(unknown_inputs, d);
+  if (!unknown_inputs.empty()) throw NeedsValues(unknown_inputs, unbounded, d);
   throw UserError(d);
 }
 

@@ -29,7 +29,8 @@ class Problems {
 
   bool any() const { return !list_.empty(); }
   // One UserError: the problem itself, or a count and one note for each; NeedsValues of these inputs, if any.
-  void throw_if_any(const std::vector<std::string>& unknown_inputs) const;
+  void throw_if_any(const std::vector<std::string>& unknown_inputs,
+                    const std::vector<std::string>& unbounded) const;
 
  private:
   struct Problem {

@@ -92,4 +92,21 @@ bool spell_out_wide(Graph& g, const Node& n, std::vector<Node>& nodes) {
   return true;
 }
 
+bool drop_empty_parts(const Graph& g, const Node& n, std::vector<Node>& nodes) {
+  if (!n.domain.empty() || n.op != "Concat" || n.inputs.size() < 2) return false;
+  const int64_t axis = OpContext(g, n).get_int("axis", 1);
+  const auto rank = static_cast<int64_t>(value_of(g, n.inputs[0]).type.shape.size());
+  const auto at = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+  Node less = n;
+  std::erase_if(less.inputs, [&](ValueId v) {
+    const Dim& size = value_of(g, v).type.shape[at];
+    return size.known() && size == 0;
+  });
+  if (less.inputs.empty() || less.inputs.size() == n.inputs.size() || less.inputs.size() >= kWide)
+    return false;
+  if (less.inputs.size() == 1) less.op = "Identity", less.attrs.clear();
+  nodes.push_back(std::move(less));
+  return true;
+}
+
 }  // namespace nestor

@@ -52,6 +52,8 @@ TEST_CASE("an integer that the model computes may be a size, where --dim says ho
     CHECK_THROWS_WITH(r->run({{"x", x}, {"d", durations({-9, 3, 3})}}),
                       ContainsSubstring("length is -3, it was compiled for 1 to 20"));
   }
+  m.options.build.open = {{"*", {1, 20, 7}}};
+  CHECK(m.compiled().graph.symbols->find("length")->most == 20);
   m.options.build.open["lenght"] = {1, 20, 7};
   CHECK_THROWS_WITH(m.compiled(),
                     ContainsSubstring("no input has a dimension lenght, and no integer of that name"));

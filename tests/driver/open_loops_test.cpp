@@ -101,6 +101,26 @@ Model loop() {
   return m;
 }
 
+// The same, whose iterations append what they see to states: to `start` along the second dimension, and to no
+// rows along the first.
+Model growing() {
+  Model m = loop();
+  ModelNode& n = m.nodes.back();
+  n = with_body(
+      node("Loop", {"steps", "true", "start", "start", "none"}, {"last", "wide", "tall"}),
+      {"i", "go", "sum", "before", "rows"},
+      {node("Gather", {"x", "i"}, {"part"}, {{"axis", int64_t{1}}}), node("Add", {"sum", "part"}, {"next"}),
+       node("Identity", {"go"}, {"on"}), node("Tanh", {"next"}, {"seen"}),
+       node("Concat", {"before", "seen", "part"}, {"after"}, {{"axis", int64_t{-1}}}),
+       node("Cast", {"rows"}, {"same"}, {{"to", int64_t{1}}}),
+       node("Concat", {"same", "seen"}, {"more"}, {{"axis", int64_t{0}}})},
+      {"on", "next", "after", "more"});
+  m.outputs.clear();
+  for (const std::string& name : n.outputs) m.outputs.push_back(untyped(name));
+  m.initializers.emplace_back("none", Tensor(DType::f32, {0, kWidth}));
+  return m;
+}
+
 CompiledModel compiled(const Model& m, const CompileOptions& options) {
   Source source;
   source.graph = build_graph(m, options.build);
@@ -175,6 +195,10 @@ TEST_CASE("a Scan, and a Loop, are right for all lengths") {
   check_all_sizes(scan(0));
   check_all_sizes(scan(1));
   check_all_sizes(loop());
+}
+
+TEST_CASE("a Loop whose states grow is right for all lengths") {
+  check_all_sizes(growing());
 }
 
 TEST_CASE("a loop whose length is open copies nothing, and is shown") {

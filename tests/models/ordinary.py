@@ -173,6 +173,33 @@ def detectors(c):
                  {"b": boxes, "s": rng.random((1, 1, count)).astype(F32), "image": real(1, 3, 16, 16)}, want="onnxruntime")
 
 
+def pasted_masks(c):
+    """A mask for each box, as large as the box, pasted into an image and appended to those before, as Mask R-CNN does."""
+    count, height, width = 50, 20, 24
+    body = [N("Identity", ["go"], ["on"]), N("Gather", ["boxes", "i"], ["box"]), N("Split", ["box"], ["x0", "y0", "x1", "y1"], axis=0),
+            N("Sub", ["x1", "x0"], ["dx"]), N("Add", ["dx", "one"], ["w"]), N("Sub", ["y1", "y0"], ["dy"]), N("Add", ["dy", "one"], ["h"]),
+            N("Gather", ["masks", "i"], ["mask"]), N("Unsqueeze", ["mask", "zero"], ["wide"]), N("Concat", ["one", "one", "h", "w"], ["size"], axis=0),
+            N("Resize", ["wide", "", "", "size"], ["scaled"], mode="linear"), N("Squeeze", ["scaled", "zero_one"], ["part"]),
+            N("Sub", ["bottom", "y1"], ["below"]), N("Sub", ["right", "x1"], ["behind"]),
+            N("Concat", ["y0", "w"], ["above_size"], axis=0), N("ConstantOfShape", ["above_size"], ["above"]),
+            N("Concat", ["below", "w"], ["below_size"], axis=0), N("ConstantOfShape", ["below_size"], ["under"]),
+            N("Concat", ["above", "part", "under"], ["rows"], axis=0), N("Shape", ["rows"], ["high"], end=1),
+            N("Concat", ["high", "x0"], ["left_size"], axis=0), N("ConstantOfShape", ["left_size"], ["left"]),
+            N("Concat", ["high", "behind"], ["right_size"], axis=0), N("ConstantOfShape", ["right_size"], ["beside"]),
+            N("Concat", ["left", "rows", "beside"], ["whole"], axis=1), N("Unsqueeze", ["whole", "zero"], ["image"]),
+            N("Cast", ["images"], ["same"], to=T.FLOAT), N("Concat", ["same", "image"], ["more"], axis=0)]
+    g = h.make_graph(body, "paste", [h.make_tensor_value_info("i", T.INT64, []), h.make_tensor_value_info("go", T.BOOL, []),
+                                     onnx.ValueInfoProto(name="images")],
+                     [h.make_tensor_value_info("on", T.BOOL, []), onnx.ValueInfoProto(name="more")])
+    corner = rng.integers(0, (width - 7, height - 7), (count, 2))
+    feeds = {"masks": real(count, 1, 4, 4), "boxes": np.concatenate([corner, corner + rng.integers(0, 8, (count, 2))], 1)}
+    m = model([N("Loop", ["count", "yes", "none"], ["all"], body=g)], feeds, ["all"],
+              {"count": np.array(count), "yes": np.array(True), "none": np.zeros((0, height, width), F32), "one": ints(1), "zero": ints(0),
+               "zero_one": ints(0, 1), "bottom": ints(height - 1), "right": ints(width - 1)})
+    c.refuses("pasted masks without bounds", m, "in its body", "--dim h=..512 --dim w=..512", "'*=..512' bounds all")
+    c.agrees("pasted masks", m, feeds, "--dim", "*=..24", want="onnxruntime")
+
+
 def functions(c):
     gate = h.make_function("my.fn", "Gate", ["a"], ["b"], [N("Sigmoid", ["a"], ["t"]), N("Mul", ["t", "a"], ["b"])],
                            [h.make_opsetid("", 17)])
@@ -367,6 +394,6 @@ def refusals(c):
 
 def ordinary(checker):
     c = Checker(checker.nestor, checker.work)
-    for part in (branches, detectors, functions, sizes, constants, known_values, weight_standardization, quantized_lstm, refusals):
+    for part in (branches, detectors, pasted_masks, functions, sizes, constants, known_values, weight_standardization, quantized_lstm, refusals):
         part(c)
     sys.exit(f"{c.failed} failed" if c.failed else 0)
