@@ -71,7 +71,10 @@ struct Report {
     if (json)
       fmt::print("{}\n", all.dump());
     else if (rows.empty() && proofs.empty())
-      fmt::print("nothing to verify: no function is left, all outputs are inputs or known constants\n");
+      fmt::print("{}\n",
+                 skipped.empty()
+                     ? "nothing to verify: no function is left, all outputs are inputs or known constants"
+                     : "nothing was compared; with --input and --expect, results of another program are");
     return failed == 0 ? 0 : kExitComparisonFailed;
   }
 };
@@ -200,8 +203,10 @@ int over_sizes(const VerifyVerb& v, const SpecializedModel& specialized, const C
       for (const auto& [name, tensor] : inputs) fixed.build.shapes[name] = tensor.shape();
       outputs = executor->run(inputs);
       fixed.build.found = executor->found();
-      for (const auto& [name, size] : fixed.build.found)
+      for (const auto& [name, size] : fixed.build.found) {
+        fixed.build.open[name] = {.least = size, .most = size};
         at += fmt::format("{}{}={}", at.empty() ? "at " : " ", name, size);
+      }
       auto again = load_with_oracle(v.common.model, fixed).second;
       if (!again) {
         report.skip(at, "iterations find other sizes than these, which isn't evaluated");
