@@ -5,6 +5,8 @@
 
 #include <llvm/IR/Constants.h>
 
+#include <cmath>
+
 #include "nestor/error.h"
 #include "nestor/walk.h"
 
@@ -18,6 +20,21 @@ bool must_be_lazy(const Expr& e) {
   });
   return found;
 }
+
+namespace {
+
+bool is_zero(const Expr& e) {
+  const auto* f = e.as<FloatImm>();
+  return is_const_int(e, 0) || (f && f->value == 0 && !std::signbit(f->value));
+}
+
+// Whose address can be computed whether or not it is loaded.
+bool is_one_element(const Load& l) {
+  return l.indices.size() == 1 && !l.mask && !l.buffer->type.is_vector() && l.indices[0].type() == Type{} &&
+         !must_be_lazy(l.indices[0]);
+}
+
+}  // namespace
 
 llvm::Type* ExprEmitter::value_type(Type t) const {
   llvm::Type* scalar = nullptr;
@@ -148,7 +165,9 @@ llvm::Value* ExprEmitter::branch_value(llvm::Value* cond, const std::function<ll
   return phi;
 }
 
-llvm::Value* ExprEmitter::select(const Select& s, Type) {
+llvm::Value* ExprEmitter::select(const Select& s, Type t) {
+  if (const auto* l = s.a.as<Load>(); l && is_zero(s.b) && is_one_element(*l))
+    return load_or_zero(*l, s.cond, t);
   llvm::Value* cond = emit(s.cond);
   if (s.cond.type().is_vector() || !(must_be_lazy(s.a) || must_be_lazy(s.b))) {
     llvm::Value* a = emit(s.a);

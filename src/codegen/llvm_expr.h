@@ -47,6 +47,12 @@ class ExprEmitter {
   bool has_memory(const Buffer& b) const { return memory_.count(b) != 0; }
   // From now on streaming stores bypass the caches, if whole vectors lie at multiples of their size from a
   // buffer's beginning; the caller has seen to it that buffers begin at multiples of 64 bytes.
+  // The loop around, of a known extent; 0 where it isn't known.
+  struct Innermost {
+    Var var;
+    int64_t extent;
+  };
+  Innermost set_innermost(const Innermost& loop) { return std::exchange(innermost_, loop); }
   void allow_streaming(bool allowed) { streaming_ = allowed; }
   bool is_nonnegative(const Expr& e) const;  // an i64, provably by its form
 
@@ -102,6 +108,7 @@ class ExprEmitter {
   llvm::Value* nearest_i32(llvm::Value* x);
   // llvm_memory.cpp
   llvm::Value* load(const Load& l, Type t);
+  llvm::Value* load_or_zero(const Load& l, const Expr& condition, Type t);  // 0 where it doesn't hold
   llvm::Value* from_storage(llvm::Value* v, Type t);
   llvm::Value* to_storage(llvm::Value* v, Type t);
   llvm::Value* strided(llvm::Value* pointer, int64_t stride, Type t, llvm::Value* mask);
@@ -118,6 +125,7 @@ class ExprEmitter {
   };
   llvm::IRBuilder<>& b_;
   bool streaming_ = false;
+  Innermost innermost_{};
   const Load* accumulator_ = nullptr;  // of the store that is emitted
   std::vector<const Cast*> narrowed_;  // casts to i32 of which at most 16 bits are wanted
   std::unordered_map<Var, Binding> vars_;

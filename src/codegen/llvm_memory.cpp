@@ -4,6 +4,7 @@
 // and the last element that is needed.
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Module.h>
 
 #include <algorithm>
 
@@ -212,6 +213,55 @@ llvm::Value* ExprEmitter::load(const Load& l, Type t) {
     v = b_.CreateMaskedGather(type, at, align, mask, zero);
   }
   return from_storage(v, t);
+}
+
+namespace {
+
+constexpr int64_t kZeros = 64;
+
+// How far apart an index is in successive iterations; nullopt where that isn't seen to be a number.
+std::optional<int64_t> step_of(const Expr& index, const Var& v) {
+  if (!uses_var(index, v)) return 0;
+  if (index.as<VarRef>()) return 1;
+  const auto* b = index.as<Binary>();
+  if (!b) return std::nullopt;
+  const auto x = step_of(b->a, v), y = step_of(b->b, v);
+  if (!x || !y) return std::nullopt;
+  if (b->op == BinaryOp::add) return *x + *y;
+  if (b->op == BinaryOp::sub) return *x - *y;
+  const auto factor = b->op == BinaryOp::mul ? as_int(b->b) : std::nullopt;
+  return factor && std::abs(*factor) <= kZeros ? std::optional(*x * *factor) : std::nullopt;
+}
+
+}  // namespace
+
+// From one of two places: a branch would cut a register tile's straight line in two. Which one is decided
+// before the innermost loop where that is possible: then there are enough zeros for all its iterations.
+llvm::Value* ExprEmitter::load_or_zero(const Load& l, const Expr& condition, Type t) {
+  llvm::Value* cond = emit(condition);
+  if (registers_.count(l.buffer)) {
+    llvm::Value* v = load(l, t);
+    return b_.CreateSelect(cond, v, llvm::Constant::getNullValue(v->getType()));
+  }
+  llvm::Module& m = *b_.GetInsertBlock()->getModule();
+  llvm::Type* zeros = llvm::ArrayType::get(b_.getInt64Ty(), kZeros);
+  llvm::GlobalVariable* zero = m.getGlobalVariable("zeros", true);
+  if (!zero)
+    zero = new llvm::GlobalVariable(m, zeros, true, llvm::GlobalValue::PrivateLinkage,
+                                    llvm::Constant::getNullValue(zeros), "zeros");
+  llvm::Type* type = storage_type(t);
+  const auto from = [&](const Expr& index) {
+    return b_.CreateSelect(cond, address(l.buffer, index, false), zero);
+  };
+  const Var& v = innermost_.var;
+  const auto step = v && !uses_var(condition, v) ? step_of(l.indices[0], v) : std::nullopt;
+  llvm::Value* p = nullptr;
+  if (step.value_or(0) > 0 && *step * (innermost_.extent - 1) < kZeros)
+    p = b_.CreateGEP(type, from(substitute(l.indices[0], VarMap{{v, 0}})),
+                     b_.CreateMul(value_of(v), b_.getInt64(static_cast<uint64_t>(*step))));
+  else
+    p = from(l.indices[0]);
+  return from_storage(b_.CreateAlignedLoad(type, p, align_of(t.dtype)), t);
 }
 
 namespace {

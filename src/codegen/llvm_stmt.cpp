@@ -117,7 +117,10 @@ void StmtEmitter::loop(const Stmt& s, const For& f) {
     expr_.bind(f.var, b_.getInt64(0), true, Expr(0));
     return stmt(f.body);
   }
+  const auto around =
+      expr_.set_innermost(extent ? ExprEmitter::Innermost{f.var, *extent} : ExprEmitter::Innermost{});
   count(f.var, b_.getInt64(0), expr_.emit(f.extent), extent.has_value(), f.body);
+  expr_.set_innermost(around);
 }
 
 // for var in begin .. end-1. `runs`: it is known that begin < end. What the schedule left as a loop stays

@@ -67,6 +67,45 @@ bool fuses_open_loops(const PrimFunc& f, const Step& step) {
   return false;
 }
 
+// The number that a step `NAME = sample_choice [...] -> NUMBER` chooses.
+std::string* chosen(Trace& trace, const std::string& name) {
+  for (Step& s : trace.steps)
+    if (s.primitive == "sample_choice" && s.results == std::vector<std::string>{name} && s.args.size() == 3)
+      return &s.args[2];
+  return nullptr;
+}
+
+// Tiles as large as those of the usual sizes, where a loop over an open size is cut by a number chosen from
+// some: as large as the loop usually is, if that isn't cut.
+Trace with_usual_tiles(const PrimFunc& f, const PrimFunc& usual, Trace near, Trace plan) {
+  const auto extent_of = [](const PrimFunc& func, const std::string& block, const std::string& loop) {
+    for (const LoopInfo& l : loops_of(func, block))
+      if (l.name == loop) return l.extent;
+    return int64_t{0};
+  };
+  for (const Step& s : near.steps) {
+    if (s.primitive != "split" || s.args.size() != 2) continue;
+    const size_t dot = s.args[0].find('.'), comma = s.args[1].find(", ");
+    if (dot == std::string::npos || comma == std::string::npos) continue;
+    const std::string block = s.args[0].substr(0, dot), loop = s.args[0].substr(dot + 1);
+    const std::string name = s.args[1].substr(comma + 2, s.args[1].size() - comma - 3);
+    std::string* number = chosen(near, name);
+    if (!number || !find_block(f, block) || extent_of(f, block, loop) >= 0) continue;
+    const bool cut = std::any_of(plan.steps.begin(), plan.steps.end(),
+                                 [&](const Step& u) { return u.primitive == "split" && u.args == s.args; });
+    if (const std::string* usually = cut ? chosen(plan, name) : nullptr) *number = *usually;
+    if (cut) continue;
+    const int64_t size = extent_of(usual, block, loop);
+    const auto* of = &*std::find_if(near.steps.begin(), near.steps.end(), [&](const Step& c) {
+      return c.args.size() == 3 && &c.args[2] == number;
+    });
+    for (const char* after : {",", "]"})
+      if (size > 1 && (" " + of->args[0]).find(" " + std::to_string(size) + after) != std::string::npos)
+        *number = std::to_string(size);
+  }
+  return near;
+}
+
 bool holds(Schedule& s, const Step& step) {
   try {
     s.step(step);
@@ -123,7 +162,10 @@ std::vector<OpenChoice> choices_for_open_sizes(const PrimFunc& f,
                                  [&](const Var& d) { return typical.at(d) > kMostPlanned / times; }))
       break;
     const PrimFunc near = of_sizes(f, typical, times);
-    out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(near, target)); }});
+    out.push_back({"default", [=, &target] {
+                     return accepted_steps(f, with_usual_tiles(f, usual, default_schedule(near, target),
+                                                               default_schedule(usual, target)));
+                   }});
   }
   out.push_back({"plain", [=, &target] { return Replay{plain_schedule(usual, target)}; }});
   out.push_back({"plain", [=, &target] { return accepted_steps(f, plain_schedule(usual, target)); }});

@@ -117,6 +117,9 @@ class StmtSimplifier : public Rewriter {
     }
     const auto outside = simple_.mark();
     if (value.type() == Type{}) simple_.set_range(l.var, simple_.range(value));
+    if (const auto* least = value.as<Binary>(); least && least->op == BinaryOp::min && value.type() == Type{})
+      for (const Expr& each : {least->a, least->b})
+        simple_.assume(make::binary(BinaryOp::le, Expr(l.var), each));
     Stmt body = stmt(l.body);
     simple_.back_to(outside);
     if (!body || !uses_var(body, l.var)) return body;

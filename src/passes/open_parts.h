@@ -1,4 +1,4 @@
-// A loop over a symbolic size, cut where its guards begin to fail, and its last tile in pieces.
+// A loop over a symbolic size, cut where its guards begin to fail.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@ namespace nestor::passes {
 struct OpenParts {
   int64_t first = 0;  // no condition that holds later fails from here on
   Expr full;          // and none up to here; null: up to the loop's end
-  // Conditions `step * v + row < size`, `row` a loop's variable of `step` iterations; if there are none, or of
-  // different sizes, the size is null.
+  // Conditions `step * v + row < size`, `row` a loop's variable of `step` iterations; if there are none, or
+  // of different sizes, the size is null.
   int64_t step = 0;
   Expr size;
   bool only_rows = true;  // there are no other conditions that fail: `full` = size / step
@@ -24,10 +24,5 @@ std::optional<OpenParts> open_parts(const Var& v, const Expr& extent, const std:
 
 // The least of both, written as one of them where it is seen which is less.
 Expr lesser(const Expr& a, const Expr& b, const Facts& facts);
-
-// What is left of the tile v, which isn't full, in pieces whose extents are constants, so that their results
-// can stay in registers: as many pieces of four rows as there are, then one of the rest. Other conditions stay,
-// as do those of the borders of an image. Null where the body isn't made of loops over rows alone.
-std::optional<Stmt> rest_in_pieces(const Var& v, const OpenParts& parts, const Stmt& body);
 
 }  // namespace nestor::passes

@@ -7,6 +7,7 @@
 //  - Two partial iterations at the end of a serial loop are separate: the windows of the last tile but one
 //    may cross a border, and the last tile may have only a few elements. In one loop each vector would have
 //    to check which it is. (Zen 3, 3x5 of 3 to 4 channels, 130 wide by 16: a fourth of the time.)
+//  - Tiles over a symbolic size that sum products at the borders of an image are masked there (row_pieces.h).
 //  - Iterations at the end without any work are removed, also if guards hold in no iteration for all inside:
 //    of a panel of 16 tiles that has only a part of the first, that one remains.
 //
@@ -18,6 +19,7 @@
 #include "src/passes/join_branches.h"
 #include "src/passes/open_parts.h"
 #include "src/passes/passes.h"
+#include "src/passes/row_pieces.h"
 #include "src/passes/scoped.h"
 
 namespace nestor::passes {
@@ -272,6 +274,8 @@ class Partitioner : public ScopedRewriter {
   Stmt cut_open(const For& loop, const OpenParts& parts, const Annotations& annotations) {
     const Var& v = loop.var;
     const Expr end = parts.full ? lesser(parts.full, loop.extent, facts()) : loop.extent;
+    if (const auto masked = masked_tiles(v, parts, loop.body))
+      return cut_masked(loop, parts, *masked, annotations);
     Stmt full = free_of_guards(v, loop.body, parts, end);
     if (loop.kind == ForKind::parallel || loop.kind == ForKind::thread) {
       if (parts.full) full = join_branches(lt(v, end), full, behind(v, loop.body, parts));
@@ -292,6 +296,35 @@ class Partitioner : public ScopedRewriter {
       add(behind(v, loop.body, parts), simplify(max(end, Expr(parts.first)), facts()), loop.extent);
     }
     return make::seq(std::move(out));
+  }
+
+  // Tiles of all rows, with masks where guards may fail; then what rows are left.
+  Stmt cut_masked(const For& loop, const OpenParts& parts, const MaskedTiles& tiles,
+                  const Annotations& annotations) {
+    const Var& v = loop.var;
+    const bool shared = loop.kind == ForKind::parallel || loop.kind == ForKind::thread;
+    const auto of_tiles = [&](const Expr& count, const Stmt& body) {
+      return make::loop(v, count, body, loop.kind, loop.thread, annotations);
+    };
+    const Expr usual = simplify(tiles.usual, facts());
+    const Stmt as_usual = assuming(usual, [&] {
+      const Expr whole = lesser(simplify(parts.size / parts.step, facts()), loop.extent, facts());
+      const Stmt full = free_of_guards(v, tiles.body, parts, parts.full);
+      set_range(v, {0, Interval::kMax});
+      const Stmt border = assuming(le((Expr(v) + 1) * parts.step, parts.size),
+                                   [&] { return stmt(simplify(tiles.whole, facts())); });
+      const Expr inside = logical_and(le(Expr(parts.first), v), lt(v, parts.full));
+      const Stmt body = make::if_then(simplify(inside, facts()), full, border);
+      const Stmt rest = stmt(simplify(tiles.rest, facts()));
+      if (shared) return make::if_then(lt(v, whole), body, rest);
+      const Expr left = simplify(lt(whole, loop.extent), facts());
+      return make::seq({of_tiles(whole, body), make::if_then(left, substitute(rest, VarMap{{v, whole}}))});
+    });
+    const Var other = make_var(v->name);
+    const Stmt any = stmt(simplify(substitute(tiles.any, VarMap{{v, shared ? v : other}}), facts()));
+    if (shared) return of_tiles(loop.extent, make::if_then(usual, as_usual, any));
+    return make::if_then(usual, as_usual,
+                         make::loop(other, loop.extent, any, loop.kind, loop.thread, annotations));
   }
 
   // A loop of its own for one part, counting from 0.

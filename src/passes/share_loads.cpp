@@ -25,6 +25,16 @@ struct Candidate {
   Var var;
 };
 
+// What is loaded, perhaps into all lanes, perhaps only if a condition holds, and else is 0; or null.
+const Load* loaded(const Expr& e) {
+  const auto* splat = e.as<Broadcast>();
+  const Expr& one = splat ? splat->a : e;
+  const auto* s = one.as<Select>();
+  const bool masked = s && !s->cond.type().is_vector() && !has_load(s->cond) &&
+                      (is_const_int(s->b, 0) || (s->b.as<FloatImm>() && s->b.as<FloatImm>()->value == 0));
+  return (masked ? s->a : one).as<Load>();
+}
+
 // Finds the loads of a run of stores. Loads on a branch not always taken are left alone.
 class Finder : public Walker {
  public:
@@ -33,9 +43,7 @@ class Finder : public Walker {
   std::vector<Buffer> written;
 
   void expr(const Expr& e) override {
-    const auto* splat = e.as<Broadcast>();
-    const auto* load = (splat ? splat->a : e).as<Load>();
-    if (load) {
+    if (const Load* load = loaded(e)) {
       if (std::find(written.begin(), written.end(), load->buffer) != written.end()) return;
       if (load->buffer->type.is_vector()) return;  // a register already
       const auto [it, is_new] = index_.try_emplace(e, found.size());
@@ -62,7 +70,7 @@ struct Replacer : Rewriter {
   std::unordered_map<Expr, const Candidate*, HashExpr, SameExpr> shared;
   size_t at = 0;
   Expr expr(const Expr& e) override {
-    if (e.as<Load>() || e.as<Broadcast>())
+    if (loaded(e))
       if (const auto it = shared.find(e);
           it != shared.end() && it->second->first <= at && at <= it->second->last)
         return it->second->var;
@@ -84,8 +92,7 @@ class Sharer : public StoreRunRewriter {
     if (finder.found.empty() || finder.found.size() > kMostShared) return false;
     Replacer replacer;
     for (Candidate& c : finder.found) {
-      const auto* splat = c.value.as<Broadcast>();
-      const std::string& name = (splat ? splat->a : c.value).as<Load>()->buffer->name;
+      const std::string& name = loaded(c.value)->buffer->name;
       c.var = make_var("v" + name, c.value.type());
       replacer.shared.emplace(c.value, &c);
     }

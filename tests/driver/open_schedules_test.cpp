@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "catch.h"
+#include "nestor/codegen.h"
 #include "tests/driver/open_model.h"
 
 using namespace nestor;
@@ -15,7 +16,8 @@ std::string by(int stride) {
 }
 
 // Two 3x3 convolutions of 32 channels, by strides of their own.
-std::string convolutions(const std::string& shape, int stride, int first = 1) {
+std::string convolutions(const std::string& shape, int stride, int first = 1,
+                         const std::string& pads = "1, 1, 1, 1") {
   const std::string w = R"({"dtype": "f32", "shape": [32, 32, 3, 3], "data": "ramp"})";
   const std::string text = R"({"name": "two", "opset": 17, "outputs": ["y"],
   "inputs": [{"name": "x", "dtype": "f32", "shape": )" +
@@ -24,8 +26,8 @@ std::string convolutions(const std::string& shape, int stride, int first = 1) {
     {"op": "Conv", "inputs": ["x", "v"], "outputs": ["c"], "attrs": {"pads": [1, 1, 1, 1], "strides": [)" +
                            by(first) + R"(]}},
     {"op": "Relu", "inputs": ["c"], "outputs": ["r"]},
-    {"op": "Conv", "inputs": ["r", "w"], "outputs": ["d"], "attrs": {"pads": [1, 1, 1, 1], "strides": [)" +
-                           by(stride) + R"(]}},
+    {"op": "Conv", "inputs": ["r", "w"], "outputs": ["d"], "attrs": {"pads": [)" +
+                           pads + R"(], "strides": [)" + by(stride) + R"(]}},
     {"op": "Relu", "inputs": ["d"], "outputs": ["y"]}],
   "weights": {"v": )" + w + R"(, "w": )" +
                            w + "}}";
@@ -76,6 +78,36 @@ TEST_CASE("convolutions over images of any size keep their tiles") {
     auto executor = make_executor(open);
     for (const auto& [h, w] : {std::pair{40, 24}, {1, 1}, {7, 61}, {16, 16}})
       check_at(m, *executor, {2, 32, h, w});
+  }
+}
+
+TEST_CASE("rows of an image of any width are convolved in tiles with masks at its borders") {
+  // Of the last ones some windows begin behind the image, or all of the first before it.
+  for (const char* pads : {"1, 1, 1, 1", "0, 0, 0, 0", "1, 0, 1, 7", "2, 9, 0, 2"})
+    for (const int stride : {1, 2}) {
+      OpenModel m(convolutions(R"([1, 32, "height", "width"])", stride, 2, pads));
+      m.options.exact_conv = true;
+      auto executor = make_executor(m.compiled());
+      INFO("pads " << pads << ", stride " << stride);
+      for (const int64_t width : {5, 6, 7, 8, 9, 13, 16, 27, 30, 59})
+        check_at(m, *executor, {1, 32, 6, width});
+    }
+}
+
+TEST_CASE("Convolutions over images of any width have little more code than over those of one") {
+  for (const int stride : {1, 2}) {
+    OpenModel m(convolutions(R"([1, 32, "height", "width"])", stride));
+    m.options.exact_conv = true;
+    m.options.target = parse_target("x86-64-v4");
+    const auto lines = [&](const CompiledModel& model) {
+      std::vector<PrimFunc> convolved;
+      for (const PrimFunc& f : model.lowered())
+        if (f.name.starts_with("conv2d")) convolved.push_back(f);
+      const std::string code = emit_llvm_ir(convolved, m.options.target);
+      return std::count(code.begin(), code.end(), '\n');
+    };
+    INFO("stride " << stride);
+    CHECK(lines(m.compiled()) < 2 * lines(m.known({{"x", Tensor::random(DType::f32, {1, 32, 58, 58}, 5)}})));
   }
 }
 
