@@ -5,6 +5,8 @@
 //   {"name":"digits","target":"...","threads":1,"arena_bytes":4096,"workspace_bytes":0,"weights_bytes":1000,
 //    "flops":9000.0,"effective_flops":9000.0,"inputs":[{"name":"x","dtype":"f32","shape":[1,64]}],
 //    "outputs":[...]}
+//
+// "flops_of" has the shapes of the inputs for which operations were counted, where runs decide sizes.
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -200,6 +202,7 @@ class Artifact : public Runnable {
       outputs_ = tensors_of(json.at("outputs"));
       threads_ = json.at("threads").get<int>();
       flops_ = {json.at("flops").get<double>(), json.at("effective_flops").get<double>()};
+      if (json.contains("flops_of")) flops_.of = json["flops_of"].get<std::vector<Shape>>();
     } catch (const nlohmann::json::exception& e) {
       throw UserError(path_ + ": its description can't be read: " + e.what());
     }

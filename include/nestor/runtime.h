@@ -127,6 +127,8 @@ struct PlanCall {
 struct FlopCount {
   double done = 0;       // as the loops run
   double effective = 0;  // the same with direct sums where Winograd's algorithm takes fewer
+  std::vector<std::vector<int64_t>> of = {};  // counted for inputs of these shapes, where runs decide sizes
+  bool counts(const std::vector<std::vector<int64_t>>& shapes) const { return of.empty() || of == shapes; }
 };
 
 struct Plan {

@@ -34,6 +34,7 @@ struct Entry {
   std::unique_ptr<Runnable> runnable;
   std::vector<Tensor> held;
   std::vector<std::unique_ptr<DeviceMemory>> on_device;
+  std::vector<Runnable::Shape> shapes;  // of the inputs
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
 };
@@ -53,9 +54,8 @@ void bind(Entry& e, const BenchVerb& v, const CompiledModel* model, bool cuda = 
   if (model && model->graph.symbols)
     for (const Symbol& s : model->graph.symbols->all()) sizes.emplace(s.var->name, s.typical);
   const NamedTensors given = read_inputs({}, *e.runnable, 1, sizes);
-  std::vector<Runnable::Shape> shapes;
-  for (const PlanTensor& t : e.runnable->inputs()) shapes.push_back(given.at(t.name).shape());
-  const std::vector<Runnable::Shape> made = e.runnable->fit(shapes);
+  for (const PlanTensor& t : e.runnable->inputs()) e.shapes.push_back(given.at(t.name).shape());
+  const std::vector<Runnable::Shape> made = e.runnable->fit(e.shapes);
   for (size_t i = 0; i < e.runnable->inputs().size(); ++i) {
     const Tensor& t = given.at(e.runnable->inputs()[i].name);
     const auto decl = blocks(&Graph::inputs, i);
@@ -68,6 +68,14 @@ void bind(Entry& e, const BenchVerb& v, const CompiledModel* model, bool cuda = 
     e.held.emplace_back(t.dtype, decl ? physical_shape(*decl) : made[i]);
     e.outputs.push_back(memory());
   }
+}
+
+// "f32[1,3,224,224], i64[1,128]"
+std::string counted_inputs(const Runnable& r) {
+  std::string out;
+  for (size_t i = 0; i < r.inputs().size(); ++i)
+    out += (i ? ", " : "") + to_string(r.inputs()[i].dtype, r.flops().of[i]);
+  return out;
 }
 
 bool is_for_cuda(const BenchVerb& v, const Target& target) {
@@ -199,25 +207,25 @@ int run(const BenchVerb& v) {
     return e.runnable->flops().effective > e.runnable->flops().done;
   });
 
+  bool all_counted = true;
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& e = entries[i];
     const Timing& t = times[i];
     const FlopCount flops = e.runnable->flops();
+    const bool counted = flops.counts(e.shapes);
     const double gflops = flops.done / 1e6 / t.median(), effective = flops.effective / 1e6 / t.median();
+    const auto figure = [&](double f, int width) {
+      return counted ? fmt::format("{:>{}.1f}", f, width) : fmt::format("{:>{}}", "", width);
+    };
+    all_counted = all_counted && counted;
     if (v.common.json) {
-      fmt::print("{}\n", nlohmann::json{{"model", v.common.model},
-                                        {"target", v.common.target},
-                                        {"threads", running},
-                                        {"schedule", e.schedule},
-                                        {"compile_s", e.compile_s},
-                                        {"runs", t.samples_ms.size()},
-                                        {"median_ms", t.median()},
-                                        {"min_ms", t.quantile(0)},
-                                        {"p90_ms", t.quantile(0.9)},
-                                        {"gflops", gflops},
-                                        {"effective_gflops", effective},
-                                        {"peak_gflops", peak}}
-                             .dump());
+      nlohmann::json row = {{"model", v.common.model},   {"target", v.common.target},
+                            {"threads", running},        {"schedule", e.schedule},
+                            {"compile_s", e.compile_s},  {"runs", t.samples_ms.size()},
+                            {"median_ms", t.median()},   {"min_ms", t.quantile(0)},
+                            {"p90_ms", t.quantile(0.9)}, {"peak_gflops", peak}};
+      if (counted) row.update({{"gflops", gflops}, {"effective_gflops", effective}});
+      fmt::print("{}\n", row.dump());
       continue;
     }
     if (i == 0)
@@ -226,10 +234,13 @@ int run(const BenchVerb& v) {
                  cuda ? device.gpu : fmt::format("{} thread{}", running, running > 1 ? "s" : ""), peak,
                  "schedule", "median", "min", "90 %", "GFLOP/s", "% peak", winograd ? "  effective" : "",
                  "compiled in");
-    fmt::print("{:<24} {:>11} {:>11} {:>11} {:>9.1f} {:>7.1f}{} {:>11}\n", e.schedule, time_text(t.median()),
-               time_text(t.quantile(0)), time_text(t.quantile(0.9)), gflops, 100 * gflops / peak,
-               winograd ? fmt::format(" {:>10.1f}", effective) : "", time_text(e.compile_s * 1e3));
+    fmt::print("{:<24} {:>11} {:>11} {:>11} {} {}{} {:>11}\n", e.schedule, time_text(t.median()),
+               time_text(t.quantile(0)), time_text(t.quantile(0.9)), figure(gflops, 9),
+               figure(100 * gflops / peak, 7), winograd ? " " + figure(effective, 10) : "",
+               time_text(e.compile_s * 1e3));
   }
+  if (!all_counted && !v.common.json)
+    fmt::print("GFLOP/s: operations were counted for {} alone\n", counted_inputs(*entries[0].runnable));
   if (winograd && !v.common.json)
     fmt::print("effective: GFLOP/s of the direct convolutions that Winograd's algorithm replaces\n");
   if (v.profile || !v.trace.empty() || !v.html.empty()) look_inside(v, entries[0]);

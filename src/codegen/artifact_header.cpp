@@ -292,6 +292,7 @@ std::string description_of(const Plan& plan, const std::string& name, const std:
                                  {"effective_flops", plan.flops.effective},
                                  {"inputs", list_of(plan.inputs)},
                                  {"outputs", list_of(plan.outputs)}};
+  if (!plan.flops.of.empty()) json["flops_of"] = plan.flops.of;
   return json.dump();
 }
 

@@ -32,23 +32,31 @@ void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& out) {
 
 }  // namespace
 
-// d < 0 of digits of an open size: x % n is at most n - 1, and x / n < k where x < k * n.
+// d < 0 of digits of an open size: x % n is at most n - 1, x / n < k where x < k * n, and k < x / c where
+// c * (k + 1) <= x.
 bool Simplifier::is_below(const Linear& d) {
   for (const Term& t : d.terms) {
     const auto* b = t.atom.as<Binary>();
-    if (!b || (b->op != BinaryOp::mod && b->op != BinaryOp::div) || t.coefficient != 1 || as_int(b->b))
-      continue;
-    if (!range_of_divisor(b->b)) continue;
+    if (!b || (b->op != BinaryOp::mod && b->op != BinaryOp::div)) continue;
     Linear rest = d;
-    rest.add(t.atom, -1);
-    if (b->op == BinaryOp::mod) {
-      rest.add(parts(b->b), 1);
+    rest.add(t.atom, -t.coefficient);
+    if (const auto c = as_int(b->b)) {
+      if (b->op != BinaryOp::div || t.coefficient != -1 || *c <= 0 || !rest.can_scale(*c)) continue;
+      rest.constant += 1;
+      rest.scale(*c);
+      rest.add(parts(b->a), -1);
       rest.constant -= 1;
     } else {
-      rest.scale(-1);
-      rest = product(rest, parts(b->b));
-      rest.scale(-1);
-      rest.add(parts(b->a), 1);
+      if (t.coefficient != 1 || !range_of_divisor(b->b)) continue;
+      if (b->op == BinaryOp::mod) {
+        rest.add(parts(b->b), 1);
+        rest.constant -= 1;
+      } else {
+        rest.scale(-1);
+        rest = product(rest, parts(b->b));
+        rest.scale(-1);
+        rest.add(parts(b->a), 1);
+      }
     }
     if (bound(rest).hi < 0) return true;
   }
@@ -57,28 +65,26 @@ bool Simplifier::is_below(const Linear& d) {
 
 std::optional<bool> Simplifier::decide(BinaryOp op, const Linear& d) {
   const Interval r = bound(d);
-  switch (op) {
-    case BinaryOp::lt:
-      if (r.hi < 0 || is_below(d)) return true;
-      if (r.lo >= 0) return false;
-      break;
-    case BinaryOp::le:
-      if (r.hi <= 0) return true;
-      if (r.lo > 0) return false;
-      break;
-    case BinaryOp::gt:
-      if (r.lo > 0) return true;
-      if (r.hi <= 0) return false;
-      break;
-    case BinaryOp::ge:
-      if (r.lo >= 0) return true;
-      if (r.hi < 0) return false;
-      break;
-    default:
-      if (r.lo == 0 && r.hi == 0) return op == BinaryOp::eq;
-      if (r.lo > 0 || r.hi < 0) return op == BinaryOp::ne;
-      if (const int64_t g = content(d); g > 1 && d.constant % g != 0) return op == BinaryOp::ne;
+  if (op == BinaryOp::eq || op == BinaryOp::ne) {
+    if (r.lo == 0 && r.hi == 0) return op == BinaryOp::eq;
+    if (r.lo > 0 || r.hi < 0) return op == BinaryOp::ne;
+    if (const int64_t g = content(d); g > 1 && d.constant % g != 0) return op == BinaryOp::ne;
+    return std::nullopt;
   }
+  const bool or_equal = op == BinaryOp::le || op == BinaryOp::ge;
+  const bool less = op == BinaryOp::lt || op == BinaryOp::le;
+  const int64_t sign = less ? 1 : -1;
+  const Interval up = scaled(r, sign);  // of sign * d
+  if (or_equal ? up.hi <= 0 : up.hi < 0) return true;
+  if (or_equal ? up.lo > 0 : up.lo >= 0) return false;
+  const auto negative = [&](int64_t factor, int64_t more) {  // factor * d + more
+    Linear sum = d;
+    sum.scale(factor);
+    sum.constant += more;
+    return is_below(sum);
+  };
+  if (negative(sign, or_equal ? -1 : 0)) return true;
+  if (negative(-sign, or_equal ? 0 : -1)) return false;
   return std::nullopt;
 }
 

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "src/passes/join_branches.h"
 #include "src/passes/open_parts.h"
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
@@ -185,8 +186,8 @@ class Partitioner : public ScopedRewriter {
       return substitute(by_digits(simplify(own, facts()), digits), VarMap{{v, digit}});
     };
     Stmt out = part(full);
-    if (full.hi < range.hi) out = make::if_then(lt(digit, full.hi + 1), out, part({full.hi + 1, range.hi}));
-    if (range.lo < full.lo) out = make::if_then(lt(digit, full.lo), part({range.lo, full.lo - 1}), out);
+    if (full.hi < range.hi) out = join_branches(lt(digit, full.hi + 1), out, part({full.hi + 1, range.hi}));
+    if (range.lo < full.lo) out = join_branches(lt(digit, full.lo), part({range.lo, full.lo - 1}), out);
     return out;
   }
 
@@ -203,8 +204,8 @@ class Partitioner : public ScopedRewriter {
     const auto pieces = rest_in_pieces(v, *parts, counted);
     const Stmt rest =
         substitute(by_digits(pieces ? *pieces : fresh_copy(counted), digits), VarMap{{v, digit}});
-    Stmt out = make::if_then(lt(digit, parts->full), full, rest);
-    if (parts->first) out = make::if_then(lt(digit, parts->first), fresh_copy(by_digits(body, digits)), out);
+    Stmt out = join_branches(lt(digit, parts->full), full, rest);
+    if (parts->first) out = join_branches(lt(digit, parts->first), fresh_copy(by_digits(body, digits)), out);
     return out;
   }
 
@@ -258,7 +259,7 @@ class Partitioner : public ScopedRewriter {
     const Expr followed = le(Expr(parts.first), end);
     const Stmt alone = assuming(logical_and(followed, below(v, end)),
                                 [&] { return stmt(simplify(fresh_copy(body), facts())); });
-    return make::if_then(followed, alone, guarded);
+    return join_branches(followed, alone, guarded);
   }
   // Behind: a tile that isn't full.
   Stmt behind(const Var& v, const Stmt& body, const OpenParts& parts) {
@@ -273,8 +274,8 @@ class Partitioner : public ScopedRewriter {
     const Expr end = parts.full ? lesser(parts.full, loop.extent, facts()) : loop.extent;
     Stmt full = free_of_guards(v, loop.body, parts, end);
     if (loop.kind == ForKind::parallel || loop.kind == ForKind::thread) {
-      if (parts.full) full = make::if_then(lt(v, end), full, behind(v, loop.body, parts));
-      if (parts.first) full = make::if_then(lt(v, parts.first), before(v, loop.body, parts, end), full);
+      if (parts.full) full = join_branches(lt(v, end), full, behind(v, loop.body, parts));
+      if (parts.first) full = join_branches(lt(v, parts.first), before(v, loop.body, parts, end), full);
       return make::loop(v, loop.extent, full, loop.kind, loop.thread, annotations);
     }
     std::vector<Stmt> out;
@@ -306,9 +307,9 @@ class Partitioner : public ScopedRewriter {
   Stmt branches(const For& loop, const std::vector<Interval>& parts, const Annotations& annotations) {
     Stmt body = body_for(loop, parts[1], false);
     if (parts[2].lo <= parts[2].hi)
-      body = make::if_then(lt(loop.var, parts[2].lo), body, body_for(loop, parts[2], true));
+      body = join_branches(lt(loop.var, parts[2].lo), body, body_for(loop, parts[2], true));
     if (parts[0].lo <= parts[0].hi)
-      body = make::if_then(lt(loop.var, parts[1].lo), body_for(loop, parts[0], true), body);
+      body = join_branches(lt(loop.var, parts[1].lo), body_for(loop, parts[0], true), body);
     return make::loop(loop.var, loop.extent, std::move(body), loop.kind, loop.thread, annotations);
   }
 };

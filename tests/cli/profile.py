@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 from harness import Harness
 
@@ -79,6 +80,20 @@ def traces():
         t.refuses(f"an artifact with {flag[0]}", ["bench", "d.so", "--seconds", "0.01", *flag], "can't look into an artifact")
 
 
+def open_sizes():
+    report = t.succeeds("open sizes", "compile", t.digits, "--dim", "batch=~2", "--report", "-o", "open.so")
+    counts = dict(re.findall(r"^  (\w+) +([\d.]+) MFLOP", report, re.M))
+    two = t.succeeds("the usual size", "compile", t.digits, "--dim", "batch=2", "--report", "-o", "two.so")
+    t.check(counts["conv2d_bias_relu_1"] in two and float(counts["conv2d_bias_relu_1"]) > 0, "what a function does at the usual size",
+            report)
+    for batch, known in (2, True), (3, False):
+        shown = t.succeeds(f"bench at {batch}", "bench", "open.so", "--dim", f"batch={batch}", "--seconds", "0.01", "--json")
+        t.check(('"gflops"' in shown) == known, f"bench at {batch}: a rate where operations were counted", shown)
+    shown = t.succeeds("bench for people", "bench", "open.so", "--dim", "batch=3", "--seconds", "0.01")
+    t.check("counted for f32[2,1,8,8] alone" in shown, "what was counted", shown)
+
+
 profile()
 traces()
+open_sizes()
 t.finish()

@@ -94,6 +94,18 @@ TEST_CASE("digits of a symbolic size") {
   CHECK(simple("u%z < z") == "u%z<z");  // z may be negative
 }
 
+TEST_CASE("a tile that is full is full in smaller tiles, too") {
+  const auto in_tile = [](const char* e) { return simple(e, {"u < (n + 3)/24"}); };
+  CHECK(in_tile("u*6 < (n + 3)/4 - 5") == "true");
+  CHECK(in_tile("u*6 + 5 < (n + 3)/4") == "true");
+  CHECK(in_tile("u*6 + 6 <= (n + 3)/4") == "true");
+  CHECK(in_tile("u*6 + 5 >= (n + 3)/4") == "false");
+  CHECK(in_tile("(n + 3)/4 > u*6 + 5") == "true");
+  CHECK(in_tile("u*6 + 6 < (n + 3)/4") != "true");
+  CHECK(in_tile("u*3 + 2 < (n + 3)/8") == "true");
+  CHECK(in_tile("u*5 + 4 < (n + 3)/5") != "false");
+}
+
 TEST_CASE("comparisons are decided by ranges and assumptions, and reduced where they stay") {
   CHECK(simple("x < 1001") == "true");
   CHECK(simple("x + 1 <= x") == "false");
