@@ -303,7 +303,9 @@ void build_resize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
   const Mode mode = mode_of(ctx);
   const Type t{in[0].dtype(), 1};
   const auto along = [&](const Line& l) {
-    return in_tables(b, l, [&ctx, &l, mode, t](const Expr& i) { return taps_of(ctx, mode, l, i, t); });
+    const bool is_row = l.axis + 1 == in[0].shape.size();
+    return in_tables(b, l, is_row,
+                     [&ctx, &l, mode, t](const Expr& i) { return taps_of(ctx, mode, l, i, t); });
   };
   if (mode == Mode::nearest || lines.empty()) {
     std::vector<TapsAt> taps;

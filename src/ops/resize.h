@@ -26,8 +26,9 @@ struct Taps {
   Expr total = {};
 };
 using TapsAt = std::function<Taps(const Expr& index)>;
-// The same, from tables that blocks before fill where a size of the axis is open.
-TapsAt in_tables(FuncBuilder& b, const Line& l, const TapsAt& taps);
+// The same, from tables that blocks before fill, where a size of the axis is open, or it is a row that is
+// long.
+TapsAt in_tables(FuncBuilder& b, const Line& l, bool is_row, const TapsAt& taps);
 
 // The first of the continued fractions of `value` that is it in f32: 13/10 is what 1.3 was meant to be.
 std::pair<int64_t, int64_t> simplest_fraction(double value);

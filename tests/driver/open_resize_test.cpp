@@ -1,4 +1,6 @@
 // Resize to sizes that runs decide: by constant scales, and to the size of another input.
+#include <algorithm>
+
 #include "catch.h"
 #include "nestor/schedule.h"
 #include "nestor/walk.h"
@@ -80,5 +82,38 @@ TEST_CASE("where pixels lie is computed once for each column, not in every row")
           if (of_rows && b) CHECK((b->op != BinaryOp::div && b->op != BinaryOp::mod));
         });
       }
+    }
+}
+
+namespace {
+
+// Of rows, half_pixel: the mean of two neighbours by their distances.
+double between(const Tensor& x, int64_t row, int64_t in, int64_t out, int64_t i) {
+  const double at =
+      std::clamp((static_cast<double>(i) + 0.5) * static_cast<double>(in) / static_cast<double>(out) - 0.5,
+                 0.0, static_cast<double>(in - 1));
+  const auto first = static_cast<int64_t>(at);
+  const double rest = at - static_cast<double>(first);
+  return x.get(row * in + first) * (1 - rest) + x.get(row * in + std::min(first + 1, in - 1)) * rest;
+}
+
+}  // namespace
+
+TEST_CASE("rows that are long are resized as short ones are, of known sizes and of open ones") {
+  for (const char* width : {"\"w\"", "90", "300"})
+    for (const int64_t out : {100, 113, 130, 260}) {
+      const std::string text = R"({"name": "rows", "opset": 18, "outputs": ["y"],
+        "inputs": [{"name": "x", "dtype": "f32", "shape": [2, )" +
+                               std::string(width) + R"(]}],
+        "nodes": [{"op": "Resize", "inputs": ["x", "", "", "to"], "outputs": ["y"], "attrs": {"mode": "linear"}}],
+        "weights": {"to": {"dtype": "i64", "shape": [2], "data": [2, )" +
+                               std::to_string(out) + "]}}}";
+      const auto run = make_executor(OpenModel(text).compiled());
+      const int64_t in = width[0] == '"' ? 90 : std::stoll(width);
+      INFO(width << " to " << out);
+      const Tensor x = Tensor::random(DType::f32, {2, in}, 5);
+      Tensor want(DType::f32, {2, out});
+      for (int64_t i = 0; i < 2 * out; ++i) want.set(i, between(x, i / out, in, out, i % out));
+      check_equal(run->run({{"x", x}}), {{"y", want}}, Tolerance{1e-5, 1e-5});
     }
 }
