@@ -59,6 +59,17 @@ bool says_where(const BlockInfo& consumer, const Buffer& buffer) {
   return false;
 }
 
+// A table of numbers that divisions of indices give, as of where a resized image's columns lie.
+bool is_table(const PrimFunc& f, const BlockInfo& b) {
+  bool divides = false, reads = false;
+  for_each_expr(find_block(f, b.name)->body, [&](const Expr& e) {
+    const auto* binary = e.as<Binary>();
+    divides = divides || (binary && (binary->op == BinaryOp::div || binary->op == BinaryOp::mod));
+    reads = reads || e.as<Load>();
+  });
+  return divides && !reads;
+}
+
 // Operations of one expression: passes walk it recursively, and a chain of blocks may be of any length.
 constexpr int kLargest = 4000;
 
@@ -72,7 +83,7 @@ bool worth_inlining(const PrimFunc& f, const BlockInfo& b) {
   constexpr double kTwice = 2;
   if (b.reduction || b.output_is_param || operations(f, b) > kLargest) return false;
   const std::vector<std::string> readers = readers_of(f, b.output);
-  const bool dear = b.has_math || b.has_select || b.accesses.size() > 4;
+  const bool dear = b.has_math || b.has_select || b.accesses.size() > 4 || is_table(f, b);
   for (const std::string& r : readers) {
     const BlockInfo reader = analyze(f, r);
     if (reads_repeatedly(reader, b.output) && (dear || says_where(reader, b.output))) return false;

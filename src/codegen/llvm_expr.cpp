@@ -4,6 +4,7 @@
 #include "llvm_expr.h"
 
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/MDBuilder.h>
 
 #include <cmath>
 
@@ -143,13 +144,14 @@ llvm::Value* ExprEmitter::let(const Let& l) {
 }
 
 llvm::Value* ExprEmitter::branch_value(llvm::Value* cond, const std::function<llvm::Value*()>& then_value,
-                                       const std::function<llvm::Value*()>& else_value) {
+                                       const std::function<llvm::Value*()>& else_value, bool likely) {
   llvm::Function* f = b_.GetInsertBlock()->getParent();
   llvm::LLVMContext& c = b_.getContext();
   llvm::BasicBlock* then_block = llvm::BasicBlock::Create(c, "then", f);
   llvm::BasicBlock* else_block = llvm::BasicBlock::Create(c, "else", f);
   llvm::BasicBlock* join = llvm::BasicBlock::Create(c, "join", f);
-  b_.CreateCondBr(cond, then_block, else_block);
+  b_.CreateCondBr(cond, then_block, else_block,
+                  likely ? llvm::MDBuilder(c).createLikelyBranchWeights() : nullptr);
   b_.SetInsertPoint(then_block);
   llvm::Value* x = then_value();
   then_block = b_.GetInsertBlock();

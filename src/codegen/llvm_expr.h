@@ -74,7 +74,7 @@ class ExprEmitter {
                           const std::function<llvm::Value*(llvm::Value*, llvm::Value*, Type)>& combine);
   llvm::Value* let(const Let& l);
   llvm::Value* branch_value(llvm::Value* cond, const std::function<llvm::Value*()>& then_value,
-                            const std::function<llvm::Value*()>& else_value);
+                            const std::function<llvm::Value*()>& else_value, bool likely = false);
   // llvm_arith.cpp
   llvm::Value* binary(const Binary& b);
   llvm::Value* combine(BinaryOp op, llvm::Value* x, llvm::Value* y, Type t);
@@ -106,6 +106,10 @@ class ExprEmitter {
   llvm::Value* lookup(const std::vector<llvm::Value*>& args);
   llvm::Value* scalef(llvm::Value* x, llvm::Value* n);
   llvm::Value* nearest_i32(llvm::Value* x);
+  // llvm_gather.cpp
+  llvm::Value* gather(const Load& l, Type t, llvm::Value* mask);
+  llvm::Value* near_gather(const Load& l, Type t, llvm::Value* mask, const Expr& base, llvm::Value* places,
+                           const std::function<llvm::Value*()>& plain);
   // llvm_memory.cpp
   llvm::Value* load(const Load& l, Type t);
   llvm::Value* load_or_zero(const Load& l, const Expr& condition, Type t);  // 0 where it doesn't hold

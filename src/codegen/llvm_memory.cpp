@@ -1,7 +1,7 @@
 // Loads and stores. The index of a vector access decides how it is done: stride 1 is one wide (or masked)
 // access, stride -1 the same reversed, a small stride a few wide loads and shuffles, or shuffles and masked
-// stores where those are cheaper. Everything else is a gather or scatter. No access reaches beyond the first
-// and the last element that is needed.
+// stores where those are cheaper. Everything else is a gather (llvm_gather.cpp) or scatter. No access reaches
+// beyond the first and the last element that is needed.
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
@@ -209,8 +209,7 @@ llvm::Value* ExprEmitter::load(const Load& l, Type t) {
   } else if (ramp && ramp->stride >= 2 && ramp->stride <= 4 && (!mask || llvm::isa<llvm::Constant>(mask))) {
     v = strided(address(l.buffer, ramp->base, !mask), ramp->stride, t, mask);
   } else {
-    llvm::Value* at = b_.CreateGEP(storage_type(t.with_lanes(1)), base_of(l.buffer), emit(index));
-    v = b_.CreateMaskedGather(type, at, align, mask, zero);
+    v = gather(l, t, mask);
   }
   return from_storage(v, t);
 }

@@ -122,6 +122,25 @@ void PlanMerger::add_buffers(PlanSizes& into, const PlanSizes& from, const std::
   for (const int64_t w : from.workspaces) into.workspaces.push_back(bytes(w));
 }
 
+// Of sizes that the model requires to be equal, the chosen ones may differ: where one is 1, it is broadcast.
+void PlanMerger::choose_outputs(std::vector<int64_t>& outputs, const std::vector<int64_t>& chosen,
+                                const std::vector<Expr>& numbers, const Expr& is_chosen) {
+  NESTOR_CHECK(outputs.size() == chosen.size()) << chosen.size() << " dimensions of outputs";
+  for (size_t d = 0; d < outputs.size(); ++d) {
+    const Expr& open = numbers_.at(static_cast<size_t>(outputs[d]));
+    const Expr& other = numbers.at(static_cast<size_t>(chosen[d]));
+    if (!same_expr(open, other)) outputs[d] = add_number(make::select(is_chosen, other, open));
+  }
+}
+
+// What the model requires of its sizes, it doesn't of chosen ones: those meet what their own model requires.
+void PlanMerger::require_of_others() {
+  for (PlanSizes::Requirement& r : plan_.sizes.requirements) {
+    const Expr& holds = numbers_.at(static_cast<size_t>(r.number));
+    r.number = add_number(make::select(any_, Expr(1), holds));
+  }
+}
+
 int PlanMerger::kernel_for(CompiledFunction f, PrimFunc func, double flops) {
   const uint64_t hash = structural_hash(f.lowered);
   const auto [begin, end] = by_hash_.equal_range(hash);
@@ -204,10 +223,12 @@ int64_t PlanMerger::add(CompiledModel chosen, const std::vector<std::optional<in
   add_buffers(buffers_, plan.sizes, numbers, is_chosen);
   for (const PlanSizes::Requirement& r : plan.sizes.requirements)
     if (r.after >= 0)
-      plan_.sizes.requirements.push_back(
+      of_chosen_.push_back(
           {r.text, add_number(make::select(is_chosen, numbers.at(static_cast<size_t>(r.number)), Expr(1))),
            from.symbols.at(static_cast<size_t>(r.after))});
   any_ = logical_or(any_, is_chosen);
+  choose_outputs(plan_.sizes.outputs, plan.sizes.outputs, numbers, is_chosen);
+  choose_outputs(plan_.sizes.made, plan.sizes.made, numbers, is_chosen);
   for (size_t k = 0; k < chosen.funcs.size(); ++k)
     from.kernels.push_back(kernel_for(std::move(chosen.funcs[k]), std::move(chosen.partition.funcs[k]),
                                       plan.kernel_flops.at(k)));
@@ -229,6 +250,8 @@ CompiledModel PlanMerger::finish() {
   for (size_t s = 0; s < plan_.sizes.symbols.size(); ++s) from.symbols.push_back(static_cast<int64_t>(s));
   for (size_t k = 0; k < plan_.kernels.size(); ++k) from.kernels.push_back(static_cast<int>(k));
   const std::vector<Expr> numbers = numbers_;
+  require_of_others();
+  plan_.sizes.requirements.insert(plan_.sizes.requirements.end(), of_chosen_.begin(), of_chosen_.end());
   add_buffers(buffers_, plan_.sizes, numbers, logical_not(any_));
   add_calls(plan_.calls, from);
   for (const size_t end : ends_) calls_[end].target = static_cast<int64_t>(calls_.size());

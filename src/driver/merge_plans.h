@@ -46,6 +46,9 @@ class PlanMerger {
                  const std::vector<std::optional<int64_t>>& values) const;
   void add_buffers(PlanSizes& into, const PlanSizes& from, const std::vector<Expr>& numbers,
                    const Expr& chosen);
+  void choose_outputs(std::vector<int64_t>& outputs, const std::vector<int64_t>& chosen,
+                      const std::vector<Expr>& numbers, const Expr& is_chosen);
+  void require_of_others();
   int kernel_for(CompiledFunction f, PrimFunc func, double flops);
   int64_t place_piece(const Tensor& piece);
   std::map<int64_t, int64_t> place_weights(const Plan& plan);
@@ -62,6 +65,7 @@ class PlanMerger {
   std::vector<PlanCall> calls_;
   std::vector<size_t> ends_;  // of calls_: those that skip to the end
   PlanSizes buffers_;
+  std::vector<PlanSizes::Requirement> of_chosen_;  // of sizes that are found
   int64_t pointers_ = 0;
   std::vector<std::pair<int64_t, Tensor>> pieces_;  // of the weights, by offset
   std::unordered_multimap<size_t, size_t> pieces_by_hash_;

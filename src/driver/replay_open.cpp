@@ -1,11 +1,13 @@
 #include "src/driver/replay_open.h"
 
 #include <algorithm>
+#include <set>
 
 #include "nestor/error.h"
 #include "nestor/library.h"
 #include "nestor/nest_file.h"
 #include "nestor/print.h"
+#include "nestor/walk.h"
 
 namespace nestor {
 
@@ -43,11 +45,26 @@ int64_t divided_by_nothing(int64_t size) {
   return size;
 }
 
+// Whether a size divides something: of sizes that happen to be equal little of that is left.
+bool divides_by_a_size(const PrimFunc& f) {
+  bool any = false;
+  for_each_expr(f.body, [&](const Expr& e) {
+    const auto* b = e.as<Binary>();
+    if (b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && !as_int(b->b))
+      for (const Var& d : f.dims) any = any || uses_var(b->b, d);
+  });
+  return any;
+}
+
 PrimFunc of_sizes(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typical, int64_t times) {
+  const bool different = divides_by_a_size(f);
   VarMap sizes;
+  std::set<int64_t> taken;
   for (const Var& d : f.dims) {
-    const int64_t size = typical.at(d);
-    sizes[d] = Expr(size > 1 ? divided_by_nothing(size * times) : size);
+    int64_t size = typical.at(d);
+    if (size > 1) size = divided_by_nothing(size * times);
+    while (different && size > 1 && !taken.insert(size).second) size = divided_by_nothing(size + 1);
+    sizes[d] = Expr(size);
   }
   return with_dims(f, sizes);
 }
@@ -156,7 +173,8 @@ std::vector<OpenChoice> choices_for_open_sizes(const PrimFunc& f,
     if (!from_database(choice.origin)) return out;
   }
   const Target& target = options.target;
-  out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(usual, target)); }});
+  if (!divides_by_a_size(f))
+    out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(usual, target)); }});
   for (const int64_t times : {1, 4, 16}) {
     if (times > 1 && std::any_of(f.dims.begin(), f.dims.end(),
                                  [&](const Var& d) { return typical.at(d) > kMostPlanned / times; }))

@@ -89,7 +89,8 @@ void check_sizes(const Symbols* symbols, const ChosenSizes& sizes) {
   }
 }
 
-// Whether runs of these sizes may be: what the model requires of its sizes doesn't rule them out.
+// Whether runs of these sizes may be: what the model requires of its sizes doesn't rule them out. (Sizes of 1
+// that are broadcast may be different from those that they should equal.)
 bool can_be(const Symbols& symbols, const Values& values) {
   VarMap known;
   for (const auto& [name, value] : values) known[symbols.find(name)->var] = Expr(value);
@@ -152,14 +153,12 @@ SpecializedModel compile_model(const std::string& spec, const CompileOptions& gi
   Source source = load(spec, options);
   check_sizes(source.graph.symbols.get(), sizes);
   SpecializedModel out;
-  out.sizes = combinations(sizes);
   CompileOptions unchecked = options;
   unchecked.schedules = named(options.schedules, {});
   CompiledModel open = compile_model(std::move(source), unchecked);
   const std::shared_ptr<const Symbols> symbols = open.graph.symbols;
   PlanMerger merger(std::move(open));
-  std::erase_if(out.sizes, [&](const Values& v) { return !can_be(*symbols, v); });
-  for (const Values& values : out.sizes) {
+  for (const Values& values : combinations(sizes)) {
     std::vector<std::optional<int64_t>> in_order;
     for (const Symbol& s : symbols->all()) {
       const auto it = values.find(s.name);
@@ -167,7 +166,9 @@ SpecializedModel compile_model(const std::string& spec, const CompileOptions& gi
     }
     try {
       out.weight_bytes += merger.add(compile_for(spec, options, values), in_order);
+      out.sizes.push_back(values);
     } catch (const UserError& e) {
+      if (!can_be(*symbols, values)) continue;
       Diagnostic d = e.diagnostic();
       d.notes.push_back("while compiling for " + text_of(values, "=", " ") + ", which --specialize chooses");
       throw UserError(std::move(d));

@@ -98,7 +98,7 @@ struct Corner {
   std::string pixel, weight;
 };
 std::pair<Corner, Corner> corners(Composer& c, const Arithmetic& a, const Samples& s, int64_t bins,
-                                  int64_t extent) {
+                                  const Dim& extent) {
   const Dim regions = c.size(1, 0);
   const std::string step = a.div(s.size, s.count);
   std::string at = a.add(a.add(s.start, a.mul(a.counted(bins, 3, 1), s.size)),
@@ -114,9 +114,10 @@ std::pair<Corner, Corner> corners(Composer& c, const Arithmetic& a, const Sample
           {c.cast(a.min(a.add(low, a.number(1)), end), DType::i64), known(rest)}};
 }
 
-// Of each sample the largest weighted corner, and of each bin the largest sample: [regions, channels, bins].
-void largest_of_regions(Composer& c, const Arithmetic& a, const Samples& rows, const Samples& columns,
-                        int64_t height, int64_t width) {
+// Of each sample the sum of the weighted corners, and of each bin the mean sample, or the largest of both:
+// [regions, channels, bins].
+void from_corners(Composer& c, const Arithmetic& a, const Samples& rows, const Samples& columns,
+                  int64_t height, int64_t width, bool largest) {
   const Dims& x = c.type(0).shape;
   const Dim regions = c.size(1, 0), channels = x[1];
   const auto [top, bottom] = corners(c, a, rows, height, x[2]);
@@ -127,7 +128,7 @@ void largest_of_regions(Composer& c, const Arithmetic& a, const Samples& rows, c
                  {x[0] * x[2] * x[3], channels});
   const std::string image =
       c.op("Mul", {c.reshaped(c.cast(c.input(2), DType::i64), {regions, 1, 1}), c.number(x[2] * x[3])});
-  std::string largest;
+  std::string samples;
   for (const Corner& row : {top, bottom})
     for (const Corner& column : {left, right}) {
       const std::string line = c.op("Mul", {c.reshaped(row.pixel, {regions, m, 1}), c.number(x[3])});
@@ -136,14 +137,16 @@ void largest_of_regions(Composer& c, const Arithmetic& a, const Samples& rows, c
       const std::string weight =
           a.mul(c.reshaped(row.weight, {regions, m, 1, 1}), c.reshaped(column.weight, {regions, 1, n, 1}));
       const std::string v = a.mul(c.op("Gather", {flat, at}), weight);
-      largest = largest.empty() ? v : a.max(largest, v);
+      samples = samples.empty() ? v : largest ? a.max(samples, v) : a.add(samples, v);
     }
-  const std::string apart = c.reshaped(largest, {regions, height, rows.most, width, columns.most, channels});
-  c.give(0, c.op("Transpose", {c.reduced("ReduceMax", apart, {2, 4}, false)},
+  const std::string apart = c.reshaped(samples, {regions, height, rows.most, width, columns.most, channels});
+  c.give(0, c.op("Transpose", {c.reduced(largest ? "ReduceMax" : "ReduceMean", apart, {2, 4}, false)},
                  {{"perm", std::vector<int64_t>{0, 3, 1, 2}}}));
 }
 
-// The mean is the same as a product with the rows' weights and one with the columns'.
+// If the regions decide how many samples there are, the mean is computed as a product with the rows' weights
+// and one with the columns'. Of few samples the pixels around each are read (56x56, 64 channels, 100 regions
+// of 7x7 bins: a tenth of the time).
 void roi_align(Composer& c) {
   const OpContext& ctx = c.ctx();
   const Dims& x = c.type(0).shape;
@@ -160,12 +163,11 @@ void roi_align(Composer& c) {
   if (mode != "avg" && mode != "max") ctx.fail("`mode` is \"" + mode + "\"", "avg or max");
   const Arithmetic a{c, c.type(0).dtype};
   const Samples rows = samples_of(c, a, 1, height, x[2]), columns = samples_of(c, a, 0, width, x[3]);
-  if (mode == "max") {
-    if (ctx.get_int("sampling_ratio", 0) == 0)
-      ctx.fail("`mode` max isn't supported where the regions decide how many samples there are",
-               "`sampling_ratio` 2");
-    return largest_of_regions(c, a, rows, columns, height, width);
-  }
+  if (ctx.get_int("sampling_ratio", 0) > 0)
+    return from_corners(c, a, rows, columns, height, width, mode == "max");
+  if (mode == "max")
+    ctx.fail("`mode` max isn't supported where the regions decide how many samples there are",
+             "`sampling_ratio` 2");
   const auto spread = [&](const std::string& v, const Dims& shape) { return c.reshaped(v, shape); };
   const std::string down = spread(mean_weights(c, a, rows, height, x[2]), {regions, 1, height, x[2]});
   const std::string across = spread(c.op("Transpose", {mean_weights(c, a, columns, width, x[3])},

@@ -76,13 +76,27 @@ Dims normal_axes(const OpContext& ctx, const Dims& axes, size_t rank) {
   return out;
 }
 
+namespace {
+
+// What to do where one of two open sizes is 1 in a run, and not the other.
+std::string broadcast_hint(const Dim& x, const Dim& y) {
+  std::string names;
+  for (const Dim& d : {x, y})
+    if (!d.known() && d.expr().as<VarRef>())
+      names += (names.empty() ? "" : " or ") + ("--specialize " + to_string(d) + "=1");
+  return names.empty() ? ""
+                       : "they are broadcast; " + names + " makes kernels for a size of 1 beside another";
+}
+
+}  // namespace
+
 Dims broadcast_shapes(const OpContext& ctx, const Dims& a, const Dims& b) {
   const size_t rank = std::max(a.size(), b.size());
   Dims out(rank);
   for (size_t d = 0; d < rank; ++d) {
     const Dim x = d + a.size() < rank ? Dim(1) : a[d + a.size() - rank];
     const Dim y = d + b.size() < rank ? Dim(1) : b[d + b.size() - rank];
-    if (x != 1 && y != 1 && !must_equal(x, y))
+    if (x != 1 && y != 1 && !must_equal(x, y, broadcast_hint(x, y)))
       ctx.fail("the shapes " + to_string(DType::f32, a).substr(3) + " and " +
                    to_string(DType::f32, b).substr(3) + " don't broadcast: dimension " + std::to_string(d) +
                    " is " + to_string(x) + " in one and " + to_string(y) + " in the other",

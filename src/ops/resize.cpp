@@ -135,14 +135,8 @@ std::string transformation(const OpContext& ctx) {
 // Where the middle of a result's element lies: x = (i + 1/2) p / r - 1/2, or as `mode` says.
 void set_origin(const OpContext& ctx, Line& l) {
   std::string mode = transformation(ctx);
-  if (mode == "pytorch_half_pixel") {
-    if (l.out > 1) {
-      mode = "half_pixel";
-    } else {
-      l.p = 0, l.r = 1;
-      return;
-    }
-  }
+  const bool starts_at_0 = mode == "pytorch_half_pixel";  // if there is one element
+  if (starts_at_0) mode = "half_pixel";
   if (mode == "align_corners") {
     // As long as its scale says, out' = in r / p, it ends where the input does: x = i (in - 1) / (out' - 1).
     const Dim last = l.in * l.r - l.p;
@@ -150,6 +144,7 @@ void set_origin(const OpContext& ctx, Line& l) {
     l.p = one ? Dim(0) : (l.in - 1) * l.p, l.r = one ? Dim(1) : last.known() ? last : max(last, 1);
   } else if (mode == "half_pixel") {
     l.q = l.p - l.r, l.p *= 2, l.r *= 2;
+    if (starts_at_0) l.q *= min(l.out - 1, 1);
   } else if (mode == "half_pixel_symmetric") {
     // It shares the input's middle: x = in / 2 (1 - out / out') + (i + 1/2) p / r - 1/2.
     l.q = l.in * l.r - l.out * l.p + l.p - l.r, l.p *= 2, l.r *= 2;
@@ -168,6 +163,12 @@ Dim scaled(const OpContext& ctx, const Dim& in, double scale) {
   constexpr Type kF32{DType::f32, 1}, kI64{DType::i64, 1};
   const Expr product = make::cast(kF32, in.expr()) * make::imm(static_cast<double>(f32), kF32);
   return ctx.dim(make::cast(kI64, make::call(Intrinsic::floor, {product})));
+}
+
+// Whether an axis usually does; one of which nothing is known may be taken for it.
+bool grows(const Line& l) {
+  const int64_t in = l.in.typical(), out = l.out.typical();
+  return out > in || (out == in && !l.out.known());
 }
 
 // One line for each axis that changes, in the order in which they are resized.
@@ -216,7 +217,7 @@ std::vector<Line> lines_of(const OpContext& ctx) {
     out.push_back(l);
   }
   std::sort(out.begin(), out.end(), [](const Line& a, const Line& b) {
-    const bool grows_a = a.out.typical() > a.in.typical(), grows_b = b.out.typical() > b.in.typical();
+    const bool grows_a = grows(a), grows_b = grows(b);
     return grows_a != grows_b ? !grows_a : grows_a ? a.axis > b.axis : a.axis < b.axis;
   });
   return out;
@@ -239,43 +240,43 @@ std::vector<TensorType> infer_resize(const OpContext& ctx) {
 
 // Until opset 10 the text doesn't say which: that before, or behind where the axis shrinks, as ONNX
 // Runtime's.
-Expr nearest(const OpContext& ctx, const Line& l, const Expr& i) {
+Taps nearest(const OpContext& ctx, const Line& l, const Expr& i) {
   const std::string mode =
       is_old(ctx) ? l.scale < 1 ? "ceil" : "floor" : ctx.get_string("nearest_mode", "round_prefer_floor");
   const Expr a = l.numerator(i), r = l.r.expr();
-  if (mode == "floor") return l.clamped(a / r);
-  if (mode == "ceil") return l.clamped((a + r - 1) / r);
+  if (mode == "floor") return {{l.clamped(a / r)}, {}};
+  if (mode == "ceil") return {{l.clamped((a + r - 1) / r)}, {}};
   const Expr twice = a * Expr(2), r2 = (2 * l.r).expr();
-  return l.clamped(mode == "round_prefer_ceil" ? (twice + r) / r2 : (twice + (l.r - 1).expr()) / r2);
+  return {{l.clamped(mode == "round_prefer_ceil" ? (twice + r) / r2 : (twice + (l.r - 1).expr()) / r2)}, {}};
 }
 
-using Row = std::function<Expr(const Expr& index)>;  // the elements along one axis
-
 // Between two neighbours; before the first and behind the last, these.
-Expr linear(const Line& l, const Expr& i, const Row& row, Type t) {
+Taps linear(const Line& l, const Expr& i, Type t) {
   const Expr a = min(max(l.numerator(i), 0), ((l.in - 1) * l.r).expr()), first = a / l.r.expr();
   const Expr f = fraction(l, a, t);
-  return row(first) * (make::imm(1, t) - f) + row(min(first + 1, (l.in - 1).expr())) * f;
+  return {{first, min(first + 1, (l.in - 1).expr())}, {make::imm(1, t) - f, f}};
 }
 
 // Over two neighbours each way.
-Expr cubic(const OpContext& ctx, const Line& l, const Expr& i, const Row& row, Type t) {
+Taps cubic(const OpContext& ctx, const Line& l, const Expr& i, Type t) {
   const bool exclude = ctx.get_int("exclude_outside", 0) != 0;
   const Expr numerator = l.numerator(i), first = numerator / l.r.expr(), f = fraction(l, numerator, t);
-  const auto real = [&](double v) { return make::imm(v, t); };
-  std::array<Expr, 4> weights = cubic_weights(f, ctx.get_float("cubic_coeff_a", -0.75));
-  Expr sum, total;
+  const std::array<Expr, 4> weights = cubic_weights(f, ctx.get_float("cubic_coeff_a", -0.75));
+  Taps out;
   for (int k = 0; k < 4; ++k) {
-    const Expr at = first + Expr(k - 1);
-    Expr& w = weights[static_cast<size_t>(k)];
-    if (exclude) {
-      w = make::select(logical_and(le(0, at), lt(at, l.in.expr())), w, real(0));
-      total = total ? total + w : w;
-    }
-    const Expr term = row(l.clamped(at)) * w;
-    sum = sum ? sum + term : term;
+    const Expr at = first + Expr(k - 1), inside = logical_and(le(0, at), lt(at, l.in.expr()));
+    const Expr& w = weights[static_cast<size_t>(k)];
+    out.at.push_back(l.clamped(at));
+    out.weights.push_back(exclude ? make::select(inside, w, make::imm(0, t)) : w);
   }
-  return exclude ? sum / total : sum;
+  if (exclude) out.total = out.weights[0] + out.weights[1] + out.weights[2] + out.weights[3];
+  return out;
+}
+
+Taps taps_of(const OpContext& ctx, Mode mode, const Line& l, const Expr& i, Type t) {
+  return mode == Mode::nearest  ? nearest(ctx, l, i)
+         : mode == Mode::linear ? linear(l, i, t)
+                                : cubic(ctx, l, i, t);
 }
 
 }  // namespace
@@ -301,10 +302,17 @@ void build_resize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
   const std::vector<Line> lines = lines_of(ctx);
   const Mode mode = mode_of(ctx);
   const Type t{in[0].dtype(), 1};
+  const auto along = [&](const Line& l) {
+    const bool is_row = l.axis + 1 == in[0].shape.size();
+    return in_tables(b, l, is_row,
+                     [&ctx, &l, mode, t](const Expr& i) { return taps_of(ctx, mode, l, i, t); });
+  };
   if (mode == Mode::nearest || lines.empty()) {
+    std::vector<TapsAt> taps;
+    for (const Line& l : lines) taps.push_back(along(l));
     b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
       Exprs at = i;
-      for (const Line& l : lines) at[l.axis] = nearest(ctx, l, i[l.axis]);
+      for (size_t k = 0; k < lines.size(); ++k) at[lines[k].axis] = taps[k](i[lines[k].axis]).at[0];
       return or_extrapolated(ctx, lines, i, in[0].at(at));
     });
     return;
@@ -320,14 +328,17 @@ void build_resize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
       from = to;
       continue;
     }
+    const TapsAt taps = along(l);
     b.compute(to, axes_of(shape), [&](const Exprs& i) {
-      const Row row = [&](const Expr& index) {
+      const Taps here = taps(i[l.axis]);
+      Expr value;
+      for (size_t tap = 0; tap < here.at.size(); ++tap) {
         Exprs at = i;
-        at[l.axis] = index;
-        return from.at(at);
-      };
-      const Expr value =
-          mode == Mode::linear ? linear(l, i[l.axis], row, t) : cubic(ctx, l, i[l.axis], row, t);
+        at[l.axis] = here.at[tap];
+        const Expr term = from.at(at) * here.weights[tap];
+        value = value ? value + term : term;
+      }
+      if (here.total) value = value / here.total;
       return k + 1 == lines.size() ? or_extrapolated(ctx, lines, i, value) : value;
     });
     from = to;

@@ -19,6 +19,17 @@ struct Line {
   Expr clamped(const Expr& index) const { return min(max(index, 0), (in - 1).expr()); }
 };
 
+// The elements of the input along one axis that an element of the result is made of, and what they weigh; of
+// one, it is that. Weights are parts of `total`, if there is one, else of 1.
+struct Taps {
+  Exprs at = {}, weights = {};
+  Expr total = {};
+};
+using TapsAt = std::function<Taps(const Expr& index)>;
+// The same, from tables that blocks before fill, where a size of the axis is open, or it is a row that is
+// long.
+TapsAt in_tables(FuncBuilder& b, const Line& l, bool is_row, const TapsAt& taps);
+
 // The first of the continued fractions of `value` that is it in f32: 13/10 is what 1.3 was meant to be.
 std::pair<int64_t, int64_t> simplest_fraction(double value);
 

@@ -67,7 +67,8 @@ void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string&
     return;
   }
   const Dim padded = in + w.pad_begin[d] + w.pad_end[d];
-  const Dim extent = w.extent(d);
+  // The last window may begin before the padding ends, if it rounds up; so may the only one.
+  const Dim extent = ceil_mode ? max(w.extent(d) - (stride - 1), 1) : w.extent(d);
   const bool fits = padded.known() && extent.known() ? padded >= extent
                                                      : (padded.known() ? extent : padded)
                                                            .symbols()
@@ -81,9 +82,9 @@ void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string&
     return;
   }
   const Dim span = padded - w.extent(d);
-  w.output[d] = (ceil_mode ? ceil_div(span, stride) : span / stride) + 1;
+  w.output[d] = (ceil_mode ? span + stride - 1 : span) / stride + 1;
   // A window must not begin in the padding behind the input.
-  if (ceil_mode && (w.output[d] - 1) * stride >= in + w.pad_begin[d]) --w.output[d];
+  if (ceil_mode) w.output[d] = min(w.output[d], ceil_div(in + w.pad_begin[d], stride));
 }
 
 // The input with its padding becomes a tensor, or a part of one.

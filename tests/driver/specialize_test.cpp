@@ -156,6 +156,32 @@ TEST_CASE("combinations that no run can have get no kernels") {
   CHECK_THROWS_WITH(half->fit({{3, 4}, {4, 4}}), Catch::Matchers::ContainsSubstring("must hold"));
 }
 
+TEST_CASE("a size of 1 is broadcast if kernels are chosen for it, though open sizes must be equal") {
+  const Compiled c(testing::kTwoInputs);
+  for (const char* one : {"n", "m"}) {
+    const SpecializedModel s = c.special({{one, {1}}});
+    ArtifactOptions artifact;
+    artifact.path = c.folder / "m.so";
+    write_artifact(*s.model.plan, s.model.lowered(), s.model.target, artifact);
+    auto loaded = load_artifact(artifact.path);
+    auto executor = make_executor(s.model);
+    for (const auto& [rows, other] : {std::pair<int64_t, int64_t>{3, 1}, {3, 3}, {1, 1}, {0, 1}, {5, 1}}) {
+      const bool first = std::string(one) == "n";
+      INFO(one << " is 1: " << other << " beside " << rows);
+      const NamedTensors x = {{"a", Tensor::random(DType::f32, {first ? other : rows, 4}, 1)},
+                              {"b", Tensor::random(DType::f32, {first ? rows : other, 4}, 2)}};
+      const Tensor want = make_executor(c.known(x))->run(x).at("y");
+      for (Runnable* r : {static_cast<Runnable*>(executor.get()), static_cast<Runnable*>(loaded.get())}) {
+        const Tensor got = r->run(x).at("y");
+        REQUIRE(got.shape() == std::vector<int64_t>{rows, 4});
+        check_close(got, want);
+      }
+    }
+    CHECK_THROWS_WITH(executor->fit({{3, 4}, {4, 4}}),
+                      Catch::Matchers::ContainsSubstring("--specialize n=1 or --specialize m=1"));
+  }
+}
+
 TEST_CASE("functions for chosen sizes have names, by which schedules are theirs") {
   Compiled c(kScores);
   const auto name_of = [&](const SpecializedModel& s) {
