@@ -12,15 +12,29 @@ namespace nestor {
 
 namespace {
 
+bool is_quotient(const Expr& e) {
+  const auto* b = e.as<Binary>();
+  return b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && as_int(b->b);
+}
+
+// Other arithmetic that no loop can be split over.
+bool is_choice(const Expr& e) {
+  if (is_float(e.dtype()) || e.dtype() == DType::boolean) return false;
+  const auto* b = e.as<Binary>();
+  const bool sum = b && (b->op == BinaryOp::add || b->op == BinaryOp::sub || b->op == BinaryOp::mul);
+  return (b && !sum) || e.as<Select>() || e.as<Cast>();
+}
+
 class Namer : public Rewriter {
  public:
+  // `name` gives what it is to name back where it has no name for it.
   Namer(const std::vector<Var>& dims, std::function<Expr(const Expr&)> name)
       : dims_(dims), name_(std::move(name)) {}
 
   Expr expr(const Expr& e) override {
-    const auto* b = e.as<Binary>();
-    const bool quotient = b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && as_int(b->b);
-    return quotient && of_sizes(b->a) ? name_(e) : children(e);
+    if (!(is_quotient(e) || is_choice(e)) || !of_sizes(e)) return children(e);
+    const Expr named = name_(e);
+    return named.same_as(e) ? children(e) : named;
   }
   std::vector<Expr> shape(const std::vector<Expr>& from) {
     std::vector<Expr> out;
@@ -72,11 +86,11 @@ std::optional<Expr> as_tiles(const Expr& quotient, const Var& v, const Expr& val
 
 }  // namespace
 
-Var OwnSizes::named(const Expr& quotient) {
+Var OwnSizes::named(const Expr& size) {
   for (const auto& [var, value] : named_)
-    if (same_expr(value, quotient)) return var;
+    if (same_expr(value, size)) return var;
   std::string name;
-  for_each_expr(quotient, [&](const Expr& e) {
+  for_each_expr(size, [&](const Expr& e) {
     if (const auto* ref = e.as<VarRef>(); ref && name.empty()) name = ref->var->name;
   });
   name += "_" + std::to_string(named_.size() + 1);
@@ -84,7 +98,7 @@ Var OwnSizes::named(const Expr& quotient) {
   for (const Symbol& s : symbols_->all()) taken.insert(s.var->name);
   for (const auto& known : named_) taken.insert(known.first->name);
   while (taken.count(name)) name += '_';
-  return named_.emplace_back(make_var(name), quotient).first;
+  return named_.emplace_back(make_var(name), size).first;
 }
 
 void OwnSizes::know(const Var& dim, const Expr& value) {
@@ -99,12 +113,13 @@ void OwnSizes::name(PrimFunc& f) {
   std::vector<Var> given;  // that parameters' shapes are made of
   const auto is_given = [&](const Var& v) { return std::find(given.begin(), given.end(), v) != given.end(); };
   bool of_params = true;
-  Namer namer(f.dims, [&](const Expr& quotient) -> Expr {
+  Namer namer(f.dims, [&](const Expr& size) -> Expr {
     for (const Var& v : given)
-      if (same_expr(quotient, value(v))) return v;
+      if (same_expr(size, value(v))) return v;
     for (const Var& v : given)
-      if (const auto tiles = as_tiles(quotient, v, value(v)); tiles && !of_params) return *tiles;
-    const Var v = named(quotient);
+      if (const auto tiles = as_tiles(size, v, value(v)); tiles && !of_params) return *tiles;
+    if (!of_params && !is_quotient(size)) return size;
+    const Var v = named(size);
     if (std::find(dims.begin(), dims.end(), v) == dims.end()) dims.push_back(v);
     return v;
   });

@@ -68,12 +68,7 @@ void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string&
   }
   const Dim padded = in + w.pad_begin[d] + w.pad_end[d];
   const Dim extent = w.extent(d);
-  const bool fits = padded.known() && extent.known() ? padded >= extent
-                                                     : (padded.known() ? extent : padded)
-                                                           .symbols()
-                                                           ->require(le(extent.expr(), padded.expr()),
-                                                                     "a window fits into the padded input");
-  if (!fits) {
+  if (!must_be_at_most(extent, padded, "a window fits into the padded input")) {
     if (in != 0)
       ctx.fail("a window of " + to_string(w.extent(d)) + " doesn't fit into the padded input of " +
                to_string(padded) + " (spatial dimension " + std::to_string(d) + ")");
