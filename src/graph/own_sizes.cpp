@@ -73,15 +73,22 @@ std::optional<Quotient> as_quotient(const Expr& e) {
   return more ? Quotient{sum->a, *more, *by} : Quotient{div->a, 0, *by};
 }
 
-// The quotient as tiles of a size (v + c - 1)/c, if it is that: from ((a + b)/d + c - 1)/c the simplifier
-// makes (a + b + d*(c - 1))/(c*d).
-std::optional<Expr> as_tiles(const Expr& quotient, const Var& v, const Expr& value) {
+// v + more, as a parameter has it.
+struct Extent {
+  Var v;
+  int64_t more = 0;
+};
+
+// The quotient as tiles of an extent (v + more + c - 1)/c, if it is that: from ((a + b)/d + more + c - 1)/c
+// the simplifier makes (a + b + d*(more + c - 1))/(c*d).
+std::optional<Expr> as_tiles(const Expr& quotient, const Extent& extent, const Expr& value) {
   const auto whole = as_quotient(quotient);
   const Quotient part = as_quotient(value).value_or(Quotient{value, 0, 1});
   if (!whole || whole->c % part.c != 0 || !same_expr(whole->a, part.a)) return std::nullopt;
   const int64_t c = whole->c / part.c;
-  if (c < 2 || whole->b - part.b != part.c * (c - 1)) return std::nullopt;
-  return (Expr(v) + (c - 1)) / c;
+  const int64_t rounded = extent.more + c - 1;
+  if (c < 2 || whole->b - part.b != part.c * rounded) return std::nullopt;
+  return (Expr(extent.v) + rounded) / c;
 }
 
 }  // namespace
@@ -110,14 +117,17 @@ void OwnSizes::know(const Var& dim, const Expr& value) {
 
 void OwnSizes::name(PrimFunc& f) {
   std::vector<Var> dims = f.dims;
-  std::vector<Var> given;  // that parameters' shapes are made of
-  const auto is_given = [&](const Var& v) { return std::find(given.begin(), given.end(), v) != given.end(); };
+  std::vector<Extent> given;  // by the parameters' shapes
+  const auto give = [&](const Var& v, int64_t more) {
+    const auto same = [&](const Extent& e) { return e.v == v && e.more == more; };
+    if (std::none_of(given.begin(), given.end(), same)) given.push_back({v, more});
+  };
   bool of_params = true;
   Namer namer(f.dims, [&](const Expr& size) -> Expr {
-    for (const Var& v : given)
-      if (same_expr(size, value(v))) return v;
-    for (const Var& v : given)
-      if (const auto tiles = as_tiles(size, v, value(v)); tiles && !of_params) return *tiles;
+    for (const Extent& e : given)
+      if (same_expr(size, value(e.v))) return e.v;
+    for (const Extent& e : given)
+      if (const auto tiles = as_tiles(size, e, value(e.v)); tiles && !of_params) return *tiles;
     if (!of_params && !is_quotient(size)) return size;
     const Var v = named(size);
     if (std::find(dims.begin(), dims.end(), v) == dims.end()) dims.push_back(v);
@@ -125,10 +135,13 @@ void OwnSizes::name(PrimFunc& f) {
   });
   for (Param& p : f.params) {
     p.decl.shape = namer.shape(p.decl.shape);
-    for (const Expr& extent : p.decl.shape)
+    for (const Expr& extent : p.decl.shape) {
       for_each_expr(extent, [&](const Expr& e) {
-        if (const auto* size = e.as<VarRef>(); size && !is_given(size->var)) given.push_back(size->var);
+        if (const auto* size = e.as<VarRef>()) give(size->var, 0);
       });
+      if (const auto sum = as_affine(extent); sum && sum->terms.size() == 1 && sum->terms[0].second == 1)
+        give(sum->terms[0].first, sum->constant);
+    }
   }
   of_params = false;
   for (BufferDecl& d : f.allocs) d.shape = namer.shape(d.shape);

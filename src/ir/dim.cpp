@@ -316,8 +316,9 @@ Expr Symbols::reduce(const Expr& e) const {
       reduced.requirements != requirements_.size())
     reduced = {all_.back().var, latest, requirements_.size(), {}};
   if (const auto known = reduced.results.find(e); known != reduced.results.end()) return known->second;
-  Expr out = simplify(e, facts_);
-  if (const Expr put = put_equal(out); !put.same_as(out)) out = simplify(put, facts_);
+  Expr out = simplify(put_equal(e), facts_);
+  if (!choices_.empty())
+    if (const Expr put = put_equal(out); !put.same_as(out)) out = simplify(put, facts_);
   reduced.results.emplace(e, out);
   return out;
 }
