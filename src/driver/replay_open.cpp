@@ -37,17 +37,18 @@ bool is_prime(int64_t n) {
   return true;
 }
 
-// Sizes of one stay: a schedule for one sample needn't be one for many.
 int64_t divided_by_nothing(int64_t size) {
   while (!is_prime(size)) ++size;
   return size;
 }
 
-PrimFunc of_sizes(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typical, int64_t times) {
+// Those of one, such as samples, become `ones`.
+PrimFunc of_sizes(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typical, int64_t times,
+                  int64_t ones = 1) {
   VarMap sizes;
   for (const Var& d : f.dims) {
     const int64_t size = typical.at(d);
-    sizes[d] = Expr(size > 1 ? divided_by_nothing(size * times) : size);
+    sizes[d] = Expr(size > 1 ? divided_by_nothing(size * times) : ones);
   }
   return with_dims(f, sizes);
 }
@@ -118,13 +119,19 @@ std::vector<OpenChoice> choices_for_open_sizes(const PrimFunc& f,
   }
   const Target& target = options.target;
   out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(usual, target)); }});
+  const auto try_near = [&](const PrimFunc& near) {
+    out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(near, target)); }});
+  };
   for (const int64_t times : {1, 4, 16}) {
     if (times > 1 && std::any_of(f.dims.begin(), f.dims.end(),
                                  [&](const Var& d) { return typical.at(d) > kMostPlanned / times; }))
       break;
-    const PrimFunc near = of_sizes(f, typical, times);
-    out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(near, target)); }});
+    try_near(of_sizes(f, typical, times));
   }
+  // A schedule for one sample has no place for the loop over many.
+  constexpr int64_t kSamples = 3;
+  if (std::any_of(f.dims.begin(), f.dims.end(), [&](const Var& d) { return typical.at(d) == 1; }))
+    try_near(of_sizes(f, typical, 1, kSamples));
   out.push_back({"plain", [=, &target] { return Replay{plain_schedule(usual, target)}; }});
   out.push_back({"plain", [=, &target] { return accepted_steps(f, plain_schedule(usual, target)); }});
   return out;

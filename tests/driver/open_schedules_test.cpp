@@ -136,6 +136,20 @@ TEST_CASE("few channels are sums over the lanes of blocks, in what is left of a 
     check_at(m, *executor, {1, 16, h, w});
 }
 
+TEST_CASE("a loop over samples has a place in the schedule, where one is usual but weights are many") {
+  const OpenModel m(with_ramp(
+      model_of(R"(["batch", 1, "samples"])",
+               R"({"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"], "attrs": {"strides": [16]}})",
+               R"("w": {"dtype": "f32", "shape": [66, 1, 64], "data": "ramp"})"),
+      66 * 64, 0.01));
+
+  const CompiledModel open = m.compiled();
+  CHECK(open.funcs.at(0).choice.origin == "default");
+  auto executor = make_executor(open);
+  for (const auto& [batch, samples] : {std::pair{1, 64}, {2, 800}, {3, 333}})
+    check_at(m, *executor, {batch, 1, samples});
+}
+
 TEST_CASE("what a crop leaves of an image is a size of the function's own") {
   const OpenModel m(
       with_ramp(model_of(R"(["batch", 3, "height", "width"])",
