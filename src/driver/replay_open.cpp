@@ -128,10 +128,10 @@ std::vector<OpenChoice> choices_for_open_sizes(const PrimFunc& f,
       break;
     try_near(of_sizes(f, typical, times));
   }
-  // A schedule for one sample has no place for the loop over many.
-  constexpr int64_t kSamples = 3;
+  // A schedule for one sample has no place for the loop over many, nor has one for the few rows of one, all
+  // of which are in registers.
   if (std::any_of(f.dims.begin(), f.dims.end(), [&](const Var& d) { return typical.at(d) == 1; }))
-    try_near(of_sizes(f, typical, 1, kSamples));
+    for (const int64_t samples : {3, 17}) try_near(of_sizes(f, typical, 1, samples));
   out.push_back({"plain", [=, &target] { return Replay{plain_schedule(usual, target)}; }});
   out.push_back({"plain", [=, &target] { return accepted_steps(f, plain_schedule(usual, target)); }});
   return out;

@@ -150,6 +150,18 @@ TEST_CASE("a loop over samples has a place in the schedule, where one is usual b
     check_at(m, *executor, {batch, 1, samples});
 }
 
+TEST_CASE("rows of many samples are in tiles, where all rows of one would be in registers") {
+  const OpenModel m(with_ramp(
+      model_of(R"(["batch", 4, 256])", R"({"op": "MatMul", "inputs": ["x", "w"], "outputs": ["y"]})",
+               R"("w": {"dtype": "f32", "shape": [256, 64], "data": "ramp"})"),
+      256 * 64, 0.01));
+
+  const CompiledModel open = m.compiled();
+  CHECK(open.funcs.at(0).choice.origin == "default");
+  auto executor = make_executor(open);
+  for (const int64_t batch : {1, 2, 5, 13, 0}) check_at(m, *executor, {batch, 4, 256});
+}
+
 TEST_CASE("what a crop leaves of an image is a size of the function's own") {
   const OpenModel m(
       with_ramp(model_of(R"(["batch", 3, "height", "width"])",
