@@ -6,6 +6,7 @@
 // accesses overlap unless their bounds over all loops are disjoint in some dimension. Each buffer has the
 // shape of what is touched of it, row major, and the domains of the blocks' S iterators shrink to what their
 // loops reach. Both parts then look as if they had been written separately, as other primitives require.
+// Dimensions of open size stay whole.
 #include <algorithm>
 
 #include "nestor/walk.h"
@@ -22,6 +23,7 @@ std::string cached_steps(const StepContext& ctx, const Buffer& b, const std::str
 namespace {
 
 using Box = std::vector<Interval>;
+constexpr Interval kWhole{0, Interval::kMax};  // of a dimension of open size
 
 struct User {
   Place place;
@@ -55,7 +57,11 @@ std::vector<User> users_of(const StepContext& ctx, const BufferDecl& decl) {
       const auto bounds = region_of(p, a, {});
       for (size_t d = 0; d < bounds.size(); ++d) {
         const auto extent = as_int(decl.shape[d]);
-        if (!extent || !bounds[d] || !bounds[d]->base.is_constant() || !is_zero(bounds[d]->span))
+        if (!extent) {
+          box.push_back(kWhole);
+          continue;
+        }
+        if (!bounds[d] || !bounds[d]->base.is_constant() || !is_zero(bounds[d]->span))
           ctx.refuse(2, 0, "what " + p.name() + " accesses of " + decl.buffer->name + " is not known",
                      {p.stmt}, "cache_read " + p.name() + " " + decl.buffer->name + " global");
         const int64_t base = bounds[d]->base.constant;
@@ -95,7 +101,8 @@ BufferDecl decl_of_part(BufferDecl decl, const Part& part) {
   decl.buffer = part.to;
   decl.layout.reset();
   decl.align.clear();
-  for (size_t d = 0; d < part.box.size(); ++d) decl.shape[d] = Expr(part.box[d].hi - part.box[d].lo + 1);
+  for (size_t d = 0; d < part.box.size(); ++d)
+    if (as_int(decl.shape[d])) decl.shape[d] = Expr(part.box[d].hi - part.box[d].lo + 1);
   return decl;
 }
 
@@ -211,7 +218,8 @@ Primitive split_buffer_row() {
           {},
           "Gives the part of a temporary that one block writes a buffer of its own; blocks that access this "
           "part use the new buffer.",
-          {"the block writes one buffer, a temporary", "the part of it that is accessed has constant bounds",
+          {"the block writes one buffer, a temporary",
+           "the part of it that is accessed has constant bounds, along dimensions of known size",
            "some block uses the buffer and never accesses this part"},
           {examples::kChain,
            "T1 = loop_partition T.i [6]\nY1 = loop_partition Y.i [6]\nT_part = split_buffer T1"},

@@ -80,8 +80,9 @@ class Symbols : public std::enable_shared_from_this<Symbols> {
   const Symbol* find(const std::string& name) const;
   const Facts& facts() const { return facts_; }
   int64_t typical(const Expr& e) const;
-  std::string hint(const Expr& e = {}) const;  // how to give its symbols values; null: all
-  Expr reduce(const Expr& e) const;            // simplified, with what is known to be equal put in
+  std::string hint(const Expr& e = {}) const;    // how to give its symbols values; null: all
+  Expr reduce(const Expr& e) const;              // simplified, with what is known to be equal put in
+  PrimFunc with_equal(const PrimFunc& f) const;  // with what is known to be equal put in
 
   bool equal(const Expr& a, const Expr& b) const;  // whatever the symbols are
   bool decide(const Expr& condition);              // see `<` above
@@ -94,7 +95,11 @@ class Symbols : public std::enable_shared_from_this<Symbols> {
  private:
   std::vector<Symbol> all_;
   Facts facts_;
-  std::vector<std::pair<Var, Expr>> equal_;
+  void take_equal(const Expr& a, const Expr& b);
+  Expr put_equal(const Expr& e) const;  // not simplified
+
+  std::vector<std::pair<Var, Expr>> equal_;    // symbols that are put as others say
+  std::vector<std::pair<Expr, Var>> choices_;  // the lesser or larger of some sizes, which is a symbol
   std::vector<Requirement> requirements_;
   bool closed_ = false;
 };

@@ -39,7 +39,6 @@ bool is_prime(int64_t n) {
   return true;
 }
 
-// Sizes of one stay: a schedule for one sample needn't be one for many.
 int64_t divided_by_nothing(int64_t size) {
   while (!is_prime(size)) ++size;
   return size;
@@ -56,13 +55,14 @@ bool divides_by_a_size(const PrimFunc& f) {
   return any;
 }
 
-PrimFunc of_sizes(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typical, int64_t times) {
+// Those of one, such as samples, become `ones`.
+PrimFunc of_sizes(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typical, int64_t times,
+                  int64_t ones = 1) {
   const bool different = divides_by_a_size(f);
   VarMap sizes;
   std::set<int64_t> taken;
   for (const Var& d : f.dims) {
-    int64_t size = typical.at(d);
-    if (size > 1) size = divided_by_nothing(size * times);
+    int64_t size = typical.at(d) > 1 ? divided_by_nothing(typical.at(d) * times) : ones;
     while (different && size > 1 && !taken.insert(size).second) size = divided_by_nothing(size + 1);
     sizes[d] = Expr(size);
   }
@@ -185,6 +185,13 @@ std::vector<OpenChoice> choices_for_open_sizes(const PrimFunc& f,
                                                                default_schedule(usual, target)));
                    }});
   }
+  // A schedule for one sample has no place for the loop over many, nor has one for the few rows of one, all
+  // of which are in registers.
+  if (std::any_of(f.dims.begin(), f.dims.end(), [&](const Var& d) { return typical.at(d) == 1; }))
+    for (const int64_t samples : {3, 17}) {
+      const PrimFunc near = of_sizes(f, typical, 1, samples);
+      out.push_back({"default", [=, &target] { return accepted_steps(f, default_schedule(near, target)); }});
+    }
   out.push_back({"plain", [=, &target] { return Replay{plain_schedule(usual, target)}; }});
   out.push_back({"plain", [=, &target] { return accepted_steps(f, plain_schedule(usual, target)); }});
   return out;

@@ -26,8 +26,9 @@ struct OpenChoice {
 };
 // What to try; the first that loses nothing, else the one that loses least. A database or a file is asked for
 // the function of typical sizes. The default schedule is that of sizes near them which no tile divides, so
-// that it has loops for what is left over; or of larger ones, where it takes some loop for short. Those of
-// "plain" are for functions that can have none of these. `options` must outlive the choices.
+// that it has loops for what is left over; or of larger ones, where it takes some loop for short; or of
+// several samples, where one is usual. Those of "plain" are for functions that can have none of these.
+// `options` must outlive the choices.
 std::vector<OpenChoice> choices_for_open_sizes(const PrimFunc& f,
                                                const std::unordered_map<Var, int64_t>& typical,
                                                const CompileOptions& options);

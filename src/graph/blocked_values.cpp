@@ -27,7 +27,8 @@ namespace nestor {
 namespace {
 
 bool has_channels(const TensorType& t) {
-  if (t.dtype == DType::boolean || bytes_of(t.dtype) > 4 || t.shape.size() < 3 || t.shape[1] == 0)
+  if (t.dtype == DType::boolean || bytes_of(t.dtype) > 4 || t.shape.size() < 3 || !t.shape[1].known() ||
+      t.shape[1] == 0)
     return false;
   int64_t pixels = 1;
   for (size_t d = 2; d < t.shape.size(); ++d) pixels *= t.shape[d].typical();

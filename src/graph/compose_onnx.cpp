@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "src/graph/compose.h"
+#include "src/ops/common.h"
 
 namespace nestor {
 
@@ -240,26 +241,36 @@ void dft(Composer& c) {
 }
 
 // Frames of a signal, each by the window, transformed.
-void stft(Composer& c) {
-  const OpContext& ctx = c.ctx();
-  const Dims& shape = c.shape(0);
-  const Dim signal_size = shape.size() > 1 ? shape[1] : Dim(0), parts = shape.size() == 3 ? shape[2] : Dim(1);
-  const bool onesided = ctx.get_int("onesided", 1) != 0;
-  if (shape.size() < 2 || shape.size() > 3 || parts != 1)
-    ctx.fail("the signal is " + to_string(c.type(0)) + "; real ones are supported, [batch, length, 1]");
-  const int64_t signal = signal_size, step = c.known_number(1),
-                length = c.has(3) ? c.known_number(3) : int64_t{c.has(2) ? c.size(2, 0) : Dim(0)};
-  if (step < 1 || length < 1 || length > signal)
-    ctx.fail("a frame's length or step is out of range", "1 up to the signal's length");
-  const int64_t frames = (signal - length) / step + 1, made = onesided ? length / 2 + 1 : length;
-  if (frames > kMostTurns / length)
-    ctx.fail(std::to_string(frames) + " frames of " + std::to_string(length) + " elements are too many",
-             "a longer step, or the signal in parts");
+// Where the elements of each frame stand.
+std::string places(Composer& c, const Dim& frames, int64_t step, int64_t length) {
+  if (!frames.known())
+    return c.op("Add",
+                {c.op("Mul", {c.counted(frames, 2, 0), c.scalar(static_cast<double>(step), DType::i64)}),
+                 c.counted(length, 2, 1)});
   Tensor at(DType::i64, {frames, length});
   for (int64_t f = 0; f < frames; ++f)
     for (int64_t i = 0; i < length; ++i) at.set_int(f * length + i, f * step + i);
+  return c.constant(at);
+}
+
+void stft(Composer& c) {
+  const OpContext& ctx = c.ctx();
+  const Dims& shape = c.shape(0);
+  const Dim signal = shape.size() > 1 ? shape[1] : Dim(0), parts = shape.size() == 3 ? shape[2] : Dim(1);
+  const bool onesided = ctx.get_int("onesided", 1) != 0;
+  if (shape.size() < 2 || shape.size() > 3 || parts != 1)
+    ctx.fail("the signal is " + to_string(c.type(0)) + "; real ones are supported, [batch, length, 1]");
+  const int64_t step = c.known_number(1),
+                length = c.has(3) ? c.known_number(3) : int64_t{c.has(2) ? c.size(2, 0) : Dim(0)};
+  if (step < 1 || length < 1 || !ops::must_be_at_most(length, signal, "a frame fits into the signal"))
+    ctx.fail("a frame's length or step is out of range", "1 up to the signal's length");
+  const Dim frames = (signal - length) / step + 1;
+  const int64_t made = onesided ? length / 2 + 1 : length;
+  if (length > kMostTurns || (frames.known() && frames > kMostTurns / length))
+    ctx.fail(to_string(frames) + " frames of " + std::to_string(length) + " elements are too many",
+             "a longer step, or the signal in parts");
   const std::string flat = c.reshaped(c.input(0), {shape[0], signal});
-  std::string x = c.op("Gather", {flat, c.constant(at)}, {{"axis", int64_t{1}}});
+  std::string x = c.op("Gather", {flat, places(c, frames, step, length)}, {{"axis", int64_t{1}}});
   if (c.has(2)) x = c.op("Mul", {x, c.input(2)});
   const Turns t = turns(c, length, made, length, false, c.type(0).dtype);
   const auto part = [&](const std::string& m) {

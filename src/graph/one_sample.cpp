@@ -103,8 +103,9 @@ Graph with_size(const Graph& g, const Var& symbol, int64_t size) {
   bool open = false;
   for (Value& v : out.values) {
     for (Dim& d : v.type.shape) {
-      if (d.known() || !uses_var(d.expr(), symbol)) continue;
-      const Expr e = d.expr();
+      if (d.known()) continue;
+      const Expr e = g.symbols->reduce(d.expr());
+      if (!uses_var(e, symbol)) continue;
       const auto [it, is_new] = done.try_emplace(e.get());
       if (is_new) it->second = Dim(simplify(substitute(e, values)), g.symbols);
       d = it->second;

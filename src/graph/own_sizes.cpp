@@ -12,15 +12,29 @@ namespace nestor {
 
 namespace {
 
+bool is_quotient(const Expr& e) {
+  const auto* b = e.as<Binary>();
+  return b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && as_int(b->b);
+}
+
+// Other arithmetic that no loop can be split over.
+bool is_choice(const Expr& e) {
+  if (is_float(e.dtype()) || e.dtype() == DType::boolean) return false;
+  const auto* b = e.as<Binary>();
+  const bool sum = b && (b->op == BinaryOp::add || b->op == BinaryOp::sub || b->op == BinaryOp::mul);
+  return (b && !sum) || e.as<Select>() || e.as<Cast>();
+}
+
 class Namer : public Rewriter {
  public:
+  // `name` gives what it is to name back where it has no name for it.
   Namer(const std::vector<Var>& dims, std::function<Expr(const Expr&)> name)
       : dims_(dims), name_(std::move(name)) {}
 
   Expr expr(const Expr& e) override {
-    const auto* b = e.as<Binary>();
-    const bool quotient = b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && as_int(b->b);
-    return quotient && of_sizes(b->a) ? name_(e) : children(e);
+    if (!(is_quotient(e) || is_choice(e)) || !of_sizes(e)) return children(e);
+    const Expr named = name_(e);
+    return named.same_as(e) ? children(e) : named;
   }
   std::vector<Expr> shape(const std::vector<Expr>& from) {
     std::vector<Expr> out;
@@ -59,24 +73,31 @@ std::optional<Quotient> as_quotient(const Expr& e) {
   return more ? Quotient{sum->a, *more, *by} : Quotient{div->a, 0, *by};
 }
 
-// The quotient as tiles of a size (v + c - 1)/c, if it is that: from ((a + b)/d + c - 1)/c the simplifier
-// makes (a + b + d*(c - 1))/(c*d).
-std::optional<Expr> as_tiles(const Expr& quotient, const Var& v, const Expr& value) {
+// v + more, as a parameter has it.
+struct Extent {
+  Var v;
+  int64_t more = 0;
+};
+
+// The quotient as tiles of an extent (v + more + c - 1)/c, if it is that: from ((a + b)/d + more + c - 1)/c
+// the simplifier makes (a + b + d*(more + c - 1))/(c*d).
+std::optional<Expr> as_tiles(const Expr& quotient, const Extent& extent, const Expr& value) {
   const auto whole = as_quotient(quotient);
   const Quotient part = as_quotient(value).value_or(Quotient{value, 0, 1});
   if (!whole || whole->c % part.c != 0 || !same_expr(whole->a, part.a)) return std::nullopt;
   const int64_t c = whole->c / part.c;
-  if (c < 2 || whole->b - part.b != part.c * (c - 1)) return std::nullopt;
-  return (Expr(v) + (c - 1)) / c;
+  const int64_t rounded = extent.more + c - 1;
+  if (c < 2 || whole->b - part.b != part.c * rounded) return std::nullopt;
+  return (Expr(extent.v) + rounded) / c;
 }
 
 }  // namespace
 
-Var OwnSizes::named(const Expr& quotient) {
+Var OwnSizes::named(const Expr& size) {
   for (const auto& [var, value] : named_)
-    if (same_expr(value, quotient)) return var;
+    if (same_expr(value, size)) return var;
   std::string name;
-  for_each_expr(quotient, [&](const Expr& e) {
+  for_each_expr(size, [&](const Expr& e) {
     if (const auto* ref = e.as<VarRef>(); ref && name.empty()) name = ref->var->name;
   });
   name += "_" + std::to_string(named_.size() + 1);
@@ -84,7 +105,7 @@ Var OwnSizes::named(const Expr& quotient) {
   for (const Symbol& s : symbols_->all()) taken.insert(s.var->name);
   for (const auto& known : named_) taken.insert(known.first->name);
   while (taken.count(name)) name += '_';
-  return named_.emplace_back(make_var(name), quotient).first;
+  return named_.emplace_back(make_var(name), size).first;
 }
 
 void OwnSizes::know(const Var& dim, const Expr& value) {
@@ -96,24 +117,31 @@ void OwnSizes::know(const Var& dim, const Expr& value) {
 
 void OwnSizes::name(PrimFunc& f) {
   std::vector<Var> dims = f.dims;
-  std::vector<Var> given;  // that parameters' shapes are made of
-  const auto is_given = [&](const Var& v) { return std::find(given.begin(), given.end(), v) != given.end(); };
+  std::vector<Extent> given;  // by the parameters' shapes
+  const auto give = [&](const Var& v, int64_t more) {
+    const auto same = [&](const Extent& e) { return e.v == v && e.more == more; };
+    if (std::none_of(given.begin(), given.end(), same)) given.push_back({v, more});
+  };
   bool of_params = true;
-  Namer namer(f.dims, [&](const Expr& quotient) -> Expr {
-    for (const Var& v : given)
-      if (same_expr(quotient, value(v))) return v;
-    for (const Var& v : given)
-      if (const auto tiles = as_tiles(quotient, v, value(v)); tiles && !of_params) return *tiles;
-    const Var v = named(quotient);
+  Namer namer(f.dims, [&](const Expr& size) -> Expr {
+    for (const Extent& e : given)
+      if (same_expr(size, value(e.v))) return e.v;
+    for (const Extent& e : given)
+      if (const auto tiles = as_tiles(size, e, value(e.v)); tiles && !of_params) return *tiles;
+    if (!of_params && !is_quotient(size)) return size;
+    const Var v = named(size);
     if (std::find(dims.begin(), dims.end(), v) == dims.end()) dims.push_back(v);
     return v;
   });
   for (Param& p : f.params) {
     p.decl.shape = namer.shape(p.decl.shape);
-    for (const Expr& extent : p.decl.shape)
+    for (const Expr& extent : p.decl.shape) {
       for_each_expr(extent, [&](const Expr& e) {
-        if (const auto* size = e.as<VarRef>(); size && !is_given(size->var)) given.push_back(size->var);
+        if (const auto* size = e.as<VarRef>()) give(size->var, 0);
       });
+      if (const auto sum = as_affine(extent); sum && sum->terms.size() == 1 && sum->terms[0].second == 1)
+        give(sum->terms[0].first, sum->constant);
+    }
   }
   of_params = false;
   for (BufferDecl& d : f.allocs) d.shape = namer.shape(d.shape);

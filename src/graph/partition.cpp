@@ -266,6 +266,7 @@ bool is_placeholder(const Graph& g, const KernelCall& call) {
 PrimFunc as_built(const Graph& g, KernelCall& call, const PartitionOptions& options) {
   call.args.clear();
   PrimFunc f = GroupBuilder(g, call.nodes).build(call.args);
+  if (g.symbols) f = g.symbols->with_equal(f);
   return options.fuse && !is_placeholder(g, call) ? map_pieces(f) : f;
 }
 

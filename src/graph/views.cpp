@@ -43,11 +43,10 @@ bool is_view(const Graph& g, const Node& n) {
   static const std::set<std::string_view> always = {"Reshape",   "Flatten",  "Squeeze",
                                                     "Unsqueeze", "Identity", "Dropout"};
   if (always.count(n.op)) return true;
-  if (product(in.shape) != product(out.shape)) return false;
   if (n.op == "Transpose") return keeps_order(n, in.shape);
-  if (n.op == "Cast" || n.op == "CastLike" || n.op == "Expand") return in.shape == out.shape;
   const bool gathers = n.op == "Concat" || n.op == "Sum" || n.op == "Max" || n.op == "Min";
-  return gathers && n.inputs.size() == 1;
+  const bool moves = n.op == "Cast" || n.op == "CastLike" || n.op == "Expand";
+  return (moves || (gathers && n.inputs.size() == 1)) && in.shape == out.shape;
 }
 
 bool is_identity(const Graph& g, const Node& n) {

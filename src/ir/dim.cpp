@@ -204,23 +204,37 @@ bool follow_usual(std::vector<Symbol>& all, const Equal& equal) {
   return true;
 }
 
+// Neither side of an equality is empty.
+bool equals_some(const std::vector<Symbol>& all, const Expr& condition) {
+  const auto* equality = condition.as<Binary>();
+  if (!equality || equality->op != BinaryOp::eq) return true;
+  VarMap usual;
+  for (const Symbol& s : all) usual[s.var] = Expr(s.typical);
+  return as_int(simplify(substitute(equality->a, usual))).value_or(0) > 0;
+}
+
 // What is decided by usual sizes must be possible: where these don't meet the latest requirement, one of them
-// becomes the nearest that does, and meets all others. Nothing changes where none near does.
+// becomes the nearest that does, and meets all others; that nothing is left isn't usual. Nothing changes
+// where none near does.
 void make_usual_possible(std::vector<Symbol>& all, const std::vector<Symbols::Requirement>& requirements,
                          const Equal& equal) {
   constexpr int64_t kFarthest = 2048;
   if (hold_usually(all, requirements, requirements.size() - 1)) return;
   const std::vector<Symbol> guesses = all;
-  for (size_t s = 0; s < all.size(); ++s) {
-    if (!uses_var(requirements.back().condition, all[s].var)) continue;
-    for (int64_t by = 1; by <= kFarthest; ++by)
-      for (const int64_t value : {guesses[s].typical + by, guesses[s].typical - by}) {
-        if (value < all[s].least || value > all[s].most) continue;
-        all[s].typical = value;
-        if (follow_usual(all, equal) && hold_usually(all, requirements)) return;
-      }
-    all = guesses;
-  }
+  const Expr& latest = requirements.back().condition;
+  for (const bool empty : {false, true})
+    for (size_t s = 0; s < all.size(); ++s) {
+      if (!uses_var(latest, all[s].var)) continue;
+      for (int64_t by = 1; by <= kFarthest; ++by)
+        for (const int64_t value : {guesses[s].typical + by, guesses[s].typical - by}) {
+          if (value < all[s].least || value > all[s].most) continue;
+          all[s].typical = value;
+          if ((empty || equals_some(all, latest)) && follow_usual(all, equal) &&
+              hold_usually(all, requirements))
+            return;
+        }
+      all = guesses;
+    }
 }
 
 }  // namespace
@@ -302,15 +316,11 @@ Expr Symbols::reduce(const Expr& e) const {
       reduced.requirements != requirements_.size())
     reduced = {all_.back().var, latest, requirements_.size(), {}};
   if (const auto known = reduced.results.find(e); known != reduced.results.end()) return known->second;
-  Expr out = e;
-  for (const auto& [var, value] : equal_) out = substitute(out, VarMap{{var, value}});
-  out = simplify(out, facts_);
+  Expr out = simplify(put_equal(e), facts_);
+  if (!choices_.empty())
+    if (const Expr put = put_equal(out); !put.same_as(out)) out = simplify(put, facts_);
   reduced.results.emplace(e, out);
   return out;
-}
-
-bool Symbols::equal(const Expr& a, const Expr& b) const {
-  return is_const_int(reduce(a - b), 0);
 }
 
 bool Symbols::decide(const Expr& condition) {
@@ -346,18 +356,8 @@ bool Symbols::require(const Expr& condition, const std::string& why) {
   requirements_.push_back({c, why});
   facts_.assume(c);
   make_usual_possible(all_, requirements_, equal_);
-  const auto* equality = c.as<Binary>();
-  if (!equality || equality->op != BinaryOp::eq) return true;
-  // The later symbol is put as the earlier ones say.
-  for (size_t s = all_.size(); s-- > 0;) {
-    const Var& var = all_[s].var;
-    for (const auto& [one, other] :
-         {std::pair(equality->a, equality->b), std::pair(equality->b, equality->a)})
-      if (const auto* ref = one.as<VarRef>(); ref && ref->var == var && !uses_var(other, var)) {
-        equal_.emplace_back(var, other);
-        return true;
-      }
-  }
+  if (const auto* equality = c.as<Binary>(); equality && equality->op == BinaryOp::eq)
+    take_equal(equality->a, equality->b);
   return true;
 }
 

@@ -206,6 +206,27 @@ bool Simplifier::recombine_once(Linear& l) {
     }
   }
   for (const Term& t : l.terms) {
+    // y + (b - y) % c, y rounded up as padding does it, is b + (y - b + c - 1) / c * c.
+    const auto m = as_quotient(t.atom, BinaryOp::mod);
+    if (!m) continue;
+    const int64_t k = t.coefficient;
+    Linear y = parts(m->x);
+    y.scale(-1);
+    const bool whole = std::all_of(y.terms.begin(), y.terms.end(), [&](const Term& part) {
+      return part.coefficient > 0 && l.coefficient_of(part.atom) == k * part.coefficient;
+    });
+    if (!whole || y.terms.empty()) continue;
+    const Expr remainder = t.atom;
+    const int64_t b = -y.constant;
+    l.add(remainder, -k);
+    y.constant = 0;
+    l.add(y, -k);
+    y.constant = m->c - 1 - b;
+    l.add(divide(y, m->c), k * m->c);
+    l.constant += k * b;
+    return true;
+  }
+  for (const Term& t : l.terms) {
     const auto d = as_quotient(t.atom, BinaryOp::div);
     if (!d || t.coefficient % d->c != 0) continue;
     // k*y - (y / c) * c*k is k * (y % c).

@@ -47,6 +47,11 @@ void require_shape(const OpContext& ctx, int i, const Dims& shape) {
              to_string(TensorType{ctx.input(i).dtype, shape}) + " was expected");
 }
 
+bool must_be_at_most(const Dim& a, const Dim& b, const std::string& why) {
+  if (a.known() && b.known()) return a <= b;
+  return (a.known() ? b : a).symbols()->require(le(a.expr(), b.expr()), why);
+}
+
 std::vector<Axis> axes_of(const Dims& shape) {
   static const std::vector<std::vector<const char*>> names = {
       {}, {"i"}, {"i", "j"}, {"b", "i", "j"}, {"n", "c", "h", "w"}};

@@ -33,6 +33,8 @@ void require_rank(const OpContext& ctx, int i, size_t rank);
 // Whether two shapes are equal, or can be: then runs require it.
 bool must_be(const Dims& shape, const Dims& wanted);
 void require_shape(const OpContext& ctx, int i, const Dims& shape);
+// Whether a <= b, or can be: then runs require it, whatever sizes are usual.
+bool must_be_at_most(const Dim& a, const Dim& b, const std::string& why = "");
 
 // The element type that an attribute says, by ONNX's number or name for it; fails where it is missing.
 DType type_attribute(const OpContext& ctx, const std::string& name);

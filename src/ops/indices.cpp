@@ -7,7 +7,7 @@ namespace nestor::ops {
 namespace {
 
 void check_index(const OpContext& ctx, int64_t index, const Dim& extent) {
-  if (index < -extent || index >= extent)
+  if (!must_be_at_most(index < 0 ? -index : index + 1, extent, "an index is within its axis"))
     ctx.fail("index " + std::to_string(index) + " is outside [" + to_string(-extent) + ", " +
              to_string(extent) + ")");
 }
@@ -31,7 +31,7 @@ void check_elements(const OpContext& ctx) {
   const size_t axis = indexed_axis(ctx);
   require_rank(ctx, 1, data.size());
   for (size_t d = 0; d < data.size(); ++d)
-    if (d != axis && indices[d] > data[d])
+    if (d != axis && !must_be_at_most(indices[d], data[d]))
       ctx.fail("the indices " + to_string(ctx.input(1)) + " reach beyond the data " +
                to_string(ctx.input(0)));
   check_indices(ctx, data[axis]);

@@ -98,16 +98,17 @@ Dims split_sizes(const OpContext& ctx, const Dim& extent) {
   if (sizes.empty()) {
     const int64_t pieces = opset >= 18 ? ctx.get_int("num_outputs", outputs) : outputs;
     if (pieces != outputs) ctx.fail(fmt::format("`num_outputs` is {}, there are {}", pieces, outputs));
-    if (pieces < 1 || (opset < 18 && extent % pieces != 0))
+    if (pieces < 1 || (opset < 18 && !must_equal(extent % pieces, 0, "an extent is split evenly")))
       ctx.fail("an extent of " + to_string(extent) + " isn't split evenly into " + std::to_string(pieces));
-    const Dim size = ceil_div(extent, pieces);
-    for (int64_t k = 0; k < pieces; ++k) sizes.push_back(min(max(extent - size * k, 0), size));
+    const bool even = opset < 18;
+    const Dim size = even ? extent / pieces : ceil_div(extent, pieces);
+    for (int64_t k = 0; k < pieces; ++k) sizes.push_back(even ? size : min(max(extent - size * k, 0), size));
   }
   if (static_cast<int64_t>(sizes.size()) != outputs)
     ctx.fail("there are " + std::to_string(sizes.size()) + " pieces and " + std::to_string(outputs) +
              " outputs");
   for (const Dim& s : sizes)
-    if (s < 0 || s > extent)
+    if (!must_be_at_most(0, s) || !must_be_at_most(s, extent))
       ctx.fail(
           fmt::format("a piece has the size {}, along an extent of {}", to_string(s), to_string(extent)));
   if (!must_equal(std::accumulate(sizes.begin(), sizes.end(), Dim(0)), extent))

@@ -40,7 +40,8 @@ Padding read_padding(const OpContext& ctx) {
     ctx.fail("`mode` is \"" + p.mode + "\"", "constant, reflect, edge or wrap");
   for (size_t d = 0; d < rank; ++d) {
     const Dim most = max(p.begin[d], p.end[d]);
-    if (p.mode == "reflect" && !surely_le(most, 0) && most >= shape[d])
+    if (p.mode == "reflect" && !surely_le(most, 0) &&
+        !must_be_at_most(most + 1, shape[d], "a padding by reflection is shorter than its axis"))
       ctx.fail("a padding of " + to_string(most) +
                " by reflection needs more than that many elements, axis " + std::to_string(d) + " has " +
                to_string(shape[d]));

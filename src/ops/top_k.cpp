@@ -163,7 +163,7 @@ TopKShape top_k_shape(const OpContext& ctx) {
   const Dims k = attribute ? Dims{ctx.get_int("k", 0)} : ctx.ints_from(1, "k");
   if (k.size() != 1) ctx.fail(fmt::format("`k` has {} elements, it must have one", k.size()));
   s.count = k[0];
-  if (s.count < 0 || s.count > x[s.axis])
+  if (!must_be_at_most(0, s.count) || !must_be_at_most(s.count, x[s.axis], "TopK has so many to choose from"))
     ctx.fail(
         fmt::format("`k` is {}, along an axis of {} elements", to_string(s.count), to_string(x[s.axis])));
   if (x[s.axis] > kLongestRow)

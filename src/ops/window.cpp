@@ -69,12 +69,7 @@ void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string&
   const Dim padded = in + w.pad_begin[d] + w.pad_end[d];
   // The last window may begin before the padding ends, if it rounds up; so may the only one.
   const Dim extent = ceil_mode ? max(w.extent(d) - (stride - 1), 1) : w.extent(d);
-  const bool fits = padded.known() && extent.known() ? padded >= extent
-                                                     : (padded.known() ? extent : padded)
-                                                           .symbols()
-                                                           ->require(le(extent.expr(), padded.expr()),
-                                                                     "a window fits into the padded input");
-  if (!fits) {
+  if (!must_be_at_most(extent, padded, "a window fits into the padded input")) {
     if (in != 0)
       ctx.fail("a window of " + to_string(w.extent(d)) + " doesn't fit into the padded input of " +
                to_string(padded) + " (spatial dimension " + std::to_string(d) + ")");

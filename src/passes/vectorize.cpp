@@ -6,7 +6,8 @@
 // vectors become consecutive statements, so that a register tile of 14 rows by 32 columns is 28 statements
 // inside its k loop. Many vectors become a loop over vectors. Conditions that depend on the lane become
 // masks; others stay branches. A vectorized loop around a vectorized reduction reduces the lanes of its rows
-// together: see fold_rows.cpp.
+// together: see fold_rows.cpp. Where some rows may not be there, in what is left of an open size, each is
+// reduced by itself.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -215,8 +216,10 @@ class Vectorizer : public ScopedRewriter {
     const auto extent = as_int(loop->extent);
     if (extent && *extent <= 0) return make::seq({});
     const int64_t lanes = lanes_for(*loop);
-    if (const auto* inner = loop->body.as<For>(); inner && inner->kind == ForKind::vectorized)
-      return fold_rows(*loop, static_cast<int>(lanes), facts(), sizes_);
+    if (is_vectorized(loop->body)) return fold_rows(*loop, static_cast<int>(lanes), facts(), sizes_);
+    if (const auto* guard = loop->body.as<If>();
+        guard && !guard->else_case && is_vectorized(guard->then_case))
+      return stmt(make::loop(loop->var, loop->extent, loop->body, ForKind::unrolled));
     if (extent != 1)  // one lane alone always writes one element, but sums nothing up across lanes
       if (auto reduced = reduce_lanes(*loop, static_cast<int>(lanes), facts(), sizes_)) return *reduced;
     if (!extent) return open(*loop, lanes);
@@ -230,6 +233,11 @@ class Vectorizer : public ScopedRewriter {
   }
 
  private:
+  static bool is_vectorized(const Stmt& s) {
+    const auto* loop = s.as<For>();
+    return loop && loop->kind == ForKind::vectorized;
+  }
+
   // By the widest element that is stored or computed with: bytes that are sums brought down are sums first.
   // By registers' elements where there are any: a register is one vector, whatever its elements become.
   int64_t lanes_for(const For& loop) const {

@@ -258,3 +258,18 @@ TEST_CASE("1000 sizes in turn take no more memory than the largest, and none onc
   CHECK(alone > 16 << 10);
   CHECK(static_cast<double>(many) <= 1.05 * static_cast<double>(alone));
 }
+
+TEST_CASE("a signal of any length is transformed frame by frame") {
+  const OpenModel m(R"({
+  "name": "frames", "opset": 17,
+  "inputs": [{"name": "x", "dtype": "f32", "shape": ["batch", "samples", 1]}],
+  "outputs": ["y"],
+  "nodes": [{"op": "STFT", "inputs": ["x", "step", "", "length"], "outputs": ["y"]}],
+  "weights": {"step": {"dtype": "i64", "shape": [], "data": [3]}, "length": {"dtype": "i64", "shape": [], "data": [8]}}
+})");
+
+  auto executor = make_executor(m.compiled());
+  for (const auto& [batch, samples] : {std::pair{1, 8}, {2, 10}, {3, 100}, {0, 20}})
+    check_equal(executor->run(input({batch, samples, 1})), m.fixed(input({batch, samples, 1})), {1e-5, 1e-5});
+  CHECK_THROWS_WITH(executor->run(input({1, 7, 1})), ContainsSubstring("a frame fits into the signal"));
+}

@@ -111,6 +111,25 @@ TEST_CASE("What needs a size to be so requires it, and what is usual meets it") 
                     "]}") == "f32[batch,1]");
 }
 
+TEST_CASE("A size that must be large enough is usually, whatever was guessed") {
+  // Of one sample, as first dimensions usually are, nothing of this could be.
+  CHECK(type_of(R"(["n"])", R"({"op": "TopK", "inputs": ["x", "four"], "outputs": ["y", "at"]})",
+                ints("four", "4", 1)) == "f32[4]");
+  CHECK(type_of(R"(["n", 3])", R"({"op": "Gather", "inputs": ["x", "some"], "outputs": ["y"]})",
+                ints("some", "5, -7", 2)) == "f32[2,3]");
+  CHECK(
+      type_of(
+          R"(["n"])",
+          R"({"op": "Shape", "inputs": ["x"], "outputs": ["s"]}, {"op": "Sub", "inputs": ["s", "three"], "outputs": ["r"]},
+                   {"op": "Concat", "inputs": ["three", "r"], "outputs": ["sizes"], "attrs": {"axis": 0}},
+                   {"op": "Split", "inputs": ["x", "sizes"], "outputs": ["a", "y"]})",
+          ints("three", "3", 1)) == "f32[n - 3]");
+  CHECK(type_of(R"(["n"])", R"({"op": "Split", "inputs": ["x"], "outputs": ["a", "y"]})") == "f32[n / 2]");
+  CHECK(type_of(R"(["n"])",
+                R"({"op": "Pad", "inputs": ["x", "two"], "outputs": ["y"], "attrs": {"mode": "reflect"}})",
+                ints("two", "2, 2", 2)) == "f32[n + 4]");
+}
+
 TEST_CASE("Usual sizes that are equal stay so where one must be another") {
   const auto symbols = std::make_shared<Symbols>();
   const Dim a = symbols->add("a", 0, 100, 1), b = symbols->add("b", 0, 200, 128),
@@ -122,6 +141,19 @@ TEST_CASE("Usual sizes that are equal stay so where one must be another") {
   const Dim d = symbols->add("d", 0, 10, 1);
   CHECK(must_equal(d, b - 30));
   CHECK(symbols->hint() == "--dim a=16 --dim b=32 --dim c=17 --dim d=2");
+}
+
+TEST_CASE("The lesser or larger of sizes that must be a symbol is that symbol, and usually not 0") {
+  const auto symbols = std::make_shared<Symbols>();
+  const Dim seq = symbols->add("seq", 0, 9999, 128), total = symbols->add("total", 0, 9999, 128),
+            past = symbols->add("past", 0, 9999, 128);
+  const Dim left = max(total - min(past, total), 0);
+  CHECK(must_equal(seq, left));
+  CHECK(symbols->hint() == "--dim seq=128 --dim total=256 --dim past=128");
+  CHECK(to_string(max(total - min(past, total), 0)) == "seq");
+  CHECK(to_string(past + left) == "past + seq");
+  CHECK(must_equal(total, past + 7));
+  CHECK(left == seq);
 }
 
 TEST_CASE("What must know a size says which, and what would work") {

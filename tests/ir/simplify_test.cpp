@@ -77,6 +77,15 @@ TEST_CASE("quotients and remainders by constants") {
   CHECK(simple("(u*n + y*0) / n") == "u");
 }
 
+TEST_CASE("what is padded to a multiple is a quotient times it") {
+  CHECK(simple("n + (0-n)%4") == "(n+3)/4*4");
+  CHECK(simple("n + (4 - n%4)%4") == "(n+3)/4*4");
+  CHECK(simple("(n + (0-n)%4) / 4") == "(n+3)/4");
+  CHECK(simple("n + (2-n)%4") == "(n+1)/4*4+2");
+  CHECK(simple("n*3 + (0-n)%4*3 + x") == "(n+3)/4*12+x");
+  CHECK(simple("n + (n/2)%4") == "n+n/2%4");
+}
+
 TEST_CASE("digits of a symbolic size") {
   CHECK(simple("u/n*n + u%n") == "u");
   CHECK(simple("x%n < n") == "true");
