@@ -123,6 +123,8 @@ struct CompiledFunction {
   PrimFunc func;  // as partition made it
   ScheduleChoice choice;
   PrimFunc scheduled, lowered;
+  // Of a product: the function of the fewest rows, whose body stands beside that of any rows in `lowered`.
+  std::shared_ptr<const CompiledFunction> fewest_rows = {};
 };
 CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options);
 // That of a partition. Where dimensions are symbolic, it is scheduled as for usual sizes.

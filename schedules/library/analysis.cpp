@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nestor/library.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "schedules/nest.h"
@@ -153,6 +154,14 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
     info.affine_loops &= !i.loop.empty();
     info.iters.push_back(i);
   }
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (!loop || !loop->annotations.count(kOpenLoop)) return;
+    for (size_t i = 0; i < info.iters.size(); ++i) {
+      const auto* walked = b->iters[i].binding.as<VarRef>();
+      info.iters[i].open = info.iters[i].open || (walked && walked->var == loop->var);
+    }
+  });
   Block body_only = *b;
   body_only.init = {};
   for (const BlockAccess& a : accesses_of(body_only)) {

@@ -18,6 +18,7 @@ struct Iter {
   Var var;
   int64_t extent = 0;
   bool reduce = false;
+  bool open = false;  // the extent is a usual one: runs decide it (kOpenLoop)
 };
 
 struct Access {
