@@ -8,8 +8,8 @@
 
 namespace nestor {
 
-// The annotation of a loop whose extent is a usual one, in a function whose schedule is for any extents: tiles
-// of it are to leave little over wherever it ends.
+// The annotation of a loop whose extent is a usual one, in a function whose schedule is for any extents:
+// tiles of it are to leave little over wherever it ends.
 constexpr const char* kOpenLoop = "open";
 
 // A trace that applies to f without error. It is empty for functions with symbolic or zero extents; for

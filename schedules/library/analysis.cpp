@@ -25,6 +25,12 @@ bool Access::slides_along(const Iter& tap, const Iter& i) const {
                      [&](const Expr& e) { return uses_var(e, tap.var) && uses_var(e, i.var); });
 }
 
+int64_t Access::panel_along(const Iter& i) const {
+  for (size_t d = 0; d < indices.size(); ++d)
+    if (const auto* v = indices[d].as<VarRef>(); v && v->var == i.var) return panels[d];
+  return 1;
+}
+
 namespace {
 
 // By how much e moves with v, whatever else is in it; nothing where that isn't always the same.
@@ -103,6 +109,17 @@ class Shapes {
   std::unordered_map<Buffer, BufferDecl> inside_;
 };
 
+std::vector<int64_t> panels_of(const Param* p, size_t dims) {
+  std::vector<int64_t> out(dims, 1);
+  if (!p || !p->decl.layout) return out;
+  const IndexMap& layout = *p->decl.layout;
+  for (const Expr& e : layout.exprs)
+    if (const auto* part = e.as<Binary>(); part && part->op == BinaryOp::mod)
+      for (size_t d = 0; d < layout.vars.size(); ++d)
+        if (uses_var(part->a, layout.vars[d])) out[d] = as_int(part->b).value_or(1);
+  return out;
+}
+
 // Of the buffer's indices those that its padding leaves, by dimension; empty where nothing pads it with
 // zeros.
 std::vector<Interval> filled_of(const PrimFunc& f, const Buffer& buffer) {
@@ -172,6 +189,7 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
     out.indices = a.indices;
     const Param* p = find_param(f, a.buffer);
     out.constant = p && p->role == Role::constant;
+    out.panels = panels_of(p, a.indices.size());
     const std::vector<Expr>& shape = shapes.of(a.buffer);
     out.strides.assign(shape.size(), 1);
     for (size_t d = shape.size(); d-- > 1;)

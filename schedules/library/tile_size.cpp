@@ -14,6 +14,8 @@ namespace nestor::library {
 
 namespace {
 
+constexpr int64_t kMostBeside = 9;  // vectors of a tile
+
 // Elements between rows of an operand; of a padded copy, in the image that is read in its place
 // (skip_padding.cpp).
 int64_t row_stride(const Access& a, const Iter& row) {
@@ -169,8 +171,8 @@ double lost_to_issue(const BlockInfo& b, double rows, double vectors, double col
 }
 
 // The share of the time that is lost where it is open how many rows there are: what tiles leave over runs in
-// pieces of a few rows (open_parts.cpp), which wide tiles have enough accumulators for. Of the numbers of rows
-// that hurt most.
+// pieces of a few rows (open_parts.cpp), which wide tiles have enough accumulators for. Of the numbers of
+// rows that hurt most.
 double lost_to_rests(int64_t rows, int64_t vectors) {
   constexpr int64_t kFirst = 2, kLast = 12, kPiece = 4, kMostWritten = 6;
   const auto cycles = [&](int64_t n) {
@@ -201,6 +203,14 @@ int64_t rows_of_open(int64_t most, int64_t vectors) {
   return few < most && quality(few) > quality(most) ? few : most;
 }
 
+// Where constants lie in panels already, a tile is of whole ones.
+int64_t panel_of(const BlockInfo& b, const Tile& t, int64_t lanes) {
+  int64_t panel = 1;
+  for (const Access& a : b.accesses)
+    if (a.constant && t.vector && !t.column) panel = std::max(panel, a.panel_along(*t.vector));
+  return panel <= kMostBeside * lanes ? panel : 1;
+}
+
 }  // namespace
 
 void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
@@ -211,12 +221,15 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const bool streams = !t.column && !t.turned && !t.taps && rows_stream(b, t, target);
   const bool may_take = may_take_steps(b, t);
   const bool open = may_take && shares && t.row && t.row->open;
+  const int64_t panel = panel_of(b, t, lanes);
   double quality = -std::numeric_limits<double>::infinity();
   bool crowded = false, stores_wait = false;
-  for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
+  for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8, 9}) {
+    if (vectors == 9 && panel == 1) break;  // of panels of three
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
     if (t.column && vectors > 4) break;  // more rows share more of a window
     const int64_t width = std::min(vectors * lanes, t.vector ? t.vector->extent : lanes);
+    if (width % panel != 0 && width < t.vector->extent) continue;
     const bool at_once =
         may_take && may_have_steps_at_once(vectors, target) && !ends_in_part(t.vector->extent, width, lanes);
     int64_t fit = (registers - 1 - vectors - (at_once && vectors > 1 ? spare_for_steps(target) : 0) -
@@ -244,8 +257,8 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
         0.01 * std::abs(static_cast<double>(vectors) - 2) + (t.column ? 0 : 0.1 * loads / accumulators);
     const double left_over =
         0.16 * static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
-    const double lost = (streams ? lost_to_streams(b, vectors, target) : 0) +
-                        (open ? lost_to_rests(rows, vectors) : 0);
+    const double lost =
+        (streams ? lost_to_streams(b, vectors, target) : 0) + (open ? lost_to_rests(rows, vectors) : 0);
     // Where rows don't divide evenly, the last tile has fewer: what counts is how many they are on average.
     const auto slow = [&](int64_t wide) {
       const double average = static_cast<double>(row_extent * beside) / static_cast<double>(panels);

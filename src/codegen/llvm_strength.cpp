@@ -18,8 +18,8 @@ bool has_open_strides(const PrimFunc& lowered) {
   const auto see = [&](const Expr& index) {
     for_each_expr(index, [&](const Expr& e) {
       const auto* product = e.as<Binary>();
-      found = found ||
-              (product && product->op == BinaryOp::mul && !as_int(product->a) && !as_int(product->b));
+      found =
+          found || (product && product->op == BinaryOp::mul && !as_int(product->a) && !as_int(product->b));
     });
   };
   for_each_expr(lowered.body, [&](const Expr& e) {

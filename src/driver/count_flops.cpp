@@ -26,8 +26,7 @@ double direct_flops(const Graph& g, const Node& winograd) {
 }  // namespace
 
 void count_flops(Plan& plan, const Graph& g, const Partition& p, const std::vector<CompiledFunction>& funcs) {
-  for (const CompiledFunction& f : funcs)
-    plan.kernel_flops.push_back(flops_of(with_dims(f.func, p.typical)));
+  for (const CompiledFunction& f : funcs) plan.kernel_flops.push_back(flops_of(with_dims(f.func, p.typical)));
   std::vector<double> times = {1};  // of a call, by the loops around it; those of unknown length count once
   for (const KernelCall& call : p.calls) {
     if (call.func == kLoopBegins)

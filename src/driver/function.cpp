@@ -13,6 +13,7 @@
 #include "nestor/start_before_loops.h"
 #include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
+#include "src/driver/given_layouts.h"
 #include "src/driver/in_symbols.h"
 #include "src/driver/open_rows.h"
 #include "src/driver/per_sample.h"
@@ -122,7 +123,7 @@ CompiledFunction compile_rows(const PrimFunc& f, const OpenRows& rows, const Com
   CompiledFunction any = compile_symbolic(rows.func, options, {{rows.rows, rows.typical}});
   std::shared_ptr<CompiledFunction> fewest;
   if (any.choice.origin == "default" && !any.choice.reduced) {
-    if (const auto few = with_layouts_of(any.scheduled, of_fewest(rows), options.target))
+    if (const auto few = of_fewest(rows, any.scheduled, options.target))
       fewest = std::make_shared<CompiledFunction>(compile_function(*few, options));
     if (fewest && !same_layouts(fewest->scheduled, any.scheduled)) fewest = nullptr;
   }

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "nestor/library.h"
 #include "nestor/nest_file.h"
-#include "nestor/schedule.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
+#include "src/driver/given_layouts.h"
 
 namespace nestor {
 
@@ -118,53 +117,12 @@ std::optional<OpenRows> open_rows(const PrimFunc& f, const std::unordered_map<Va
   return out;
 }
 
-PrimFunc of_fewest(const OpenRows& rows) {
-  return with_dims(rows.func, VarMap{{rows.rows, Expr(rows.fewest)}});
-}
-
-namespace {
-
-// Row major where a buffer has none.
-IndexMap layout_of(const BufferDecl& decl) {
-  if (decl.layout) return *decl.layout;
-  IndexMap out;
-  for (size_t d = 0; d < decl.shape.size(); ++d) {
-    out.vars.push_back(make_var("d" + std::to_string(d)));
-    out.exprs.emplace_back(out.vars.back());
-  }
-  return out;
-}
-
-// The dimension whose elements lie beside each other.
-size_t innermost(const BufferDecl& decl) {
-  if (decl.layout && !decl.layout->exprs.empty())
-    for (size_t v = 0; v < decl.layout->vars.size(); ++v)
-      if (uses_var(decl.layout->exprs.back(), decl.layout->vars[v])) return v;
-  return decl.shape.size() - 1;
-}
-
-}  // namespace
-
-std::optional<PrimFunc> with_layouts_of(const PrimFunc& other, PrimFunc f, const Target& target) {
-  const PrimFunc scheduled = apply(f, default_schedule(f, target));
-  for (size_t i = 0; i < f.params.size(); ++i) {
-    if (f.params[i].role != Role::constant) continue;
-    if (innermost(scheduled.params[i].decl) != innermost(other.params[i].decl)) return std::nullopt;
-    f.params[i].decl.layout = layout_of(other.params[i].decl);
-  }
-  return f;
-}
-
-bool same_layouts(const PrimFunc& a, const PrimFunc& b) {
-  for (size_t i = 0; i < a.params.size(); ++i) {
-    const IndexMap x = layout_of(a.params[i].decl), y = layout_of(b.params[i].decl);
-    if (x.exprs.size() != y.exprs.size() || x.pad != y.pad) return false;
-    VarMap names;
-    for (size_t v = 0; v < x.vars.size(); ++v) names[x.vars[v]] = Expr(y.vars[v]);
-    for (size_t e = 0; e < x.exprs.size(); ++e)
-      if (!same_expr(substitute(x.exprs[e], names), y.exprs[e])) return false;
-  }
-  return true;
+std::optional<PrimFunc> of_fewest(const OpenRows& rows, const PrimFunc& any, const Target& target) {
+  PrimFunc f = with_dims(rows.func, VarMap{{rows.rows, Expr(rows.fewest)}});
+  GivenLayouts layouts;
+  for (const Param& p : any.params)
+    layouts.push_back(p.role == Role::constant ? std::optional(layout_of(p.decl)) : std::nullopt);
+  return suit(layouts, f, target) ? std::optional(with_layouts(std::move(f), layouts)) : std::nullopt;
 }
 
 PrimFunc over_rows(const PrimFunc& f, const OpenRows& rows, const PrimFunc& any, const PrimFunc* fewest) {
@@ -174,7 +132,8 @@ PrimFunc over_rows(const PrimFunc& f, const OpenRows& rows, const PrimFunc& any,
     BufferMap buffers;
     for (size_t i = 0; i < any.params.size(); ++i)
       buffers[fewest->params[i].decl.buffer] = any.params[i].decl.buffer;
-    out.body = make::if_then(eq(Expr(rows.rows), rows.fewest), fresh_copy(substitute(fewest->body, buffers)), any.body);
+    out.body = make::if_then(eq(Expr(rows.rows), rows.fewest), fresh_copy(substitute(fewest->body, buffers)),
+                             any.body);
   }
   if (rows.value.as<VarRef>()) return out;
   out.body = make::let_stmt(rows.rows, rows.value, out.body);

@@ -1,7 +1,7 @@
 // Products whose rows are a size that a run decides: batch of a layer, or batch*seq. Tiles of several rows
 // share what they load of the weights, and one row wants more columns at a time. So their kernel has two
-// bodies, over one layout of the weights: one for the fewest rows that there can be, as where sizes are known,
-// and one for any rows.
+// bodies, over one layout of the weights: one for the fewest rows that there can be, as where sizes are
+// known, and one for any rows.
 #pragma once
 
 #include <optional>
@@ -21,11 +21,9 @@ struct OpenRows {
 // Nothing where f isn't a product of rows and constant weights, or where sizes are open in other places too.
 std::optional<OpenRows> open_rows(const PrimFunc& f, const std::unordered_map<Var, int64_t>& typical);
 
-PrimFunc of_fewest(const OpenRows& rows);
-// f with constants that lie as in `other`; nothing where it wouldn't have the same of their dimensions in
-// vectors.
-std::optional<PrimFunc> with_layouts_of(const PrimFunc& other, PrimFunc f, const Target& target);
-bool same_layouts(const PrimFunc& a, const PrimFunc& b);
+// The function of the fewest rows, whose constants lie as in `any`, the scheduled function of any rows;
+// nothing where it wants them otherwise.
+std::optional<PrimFunc> of_fewest(const OpenRows& rows, const PrimFunc& any, const Target& target);
 
 // The kernel for f: the body of `fewest`, if there is one, for so many rows, else that of `any`. Both are
 // lowered.

@@ -104,7 +104,8 @@ std::optional<Step> without_hints(Step step) {
   return erased > 0 ? std::optional(std::move(step)) : std::nullopt;
 }
 
-// The loops inside of tiles, BLOCK.LOOP, that the step makes of an open one: the last tile has fewer iterations.
+// The loops inside of tiles, BLOCK.LOOP, that the step makes of an open one: the last tile has fewer
+// iterations.
 std::vector<std::string> ragged_by(const PrimFunc& f, const Step& step) {
   std::vector<std::string> out;
   if (step.primitive != "split" || step.args.empty()) return out;

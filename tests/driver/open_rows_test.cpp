@@ -1,5 +1,6 @@
 // Products whose rows are a size that a run decides: one kernel with a body for few rows and one for many.
 #include "catch.h"
+#include "nestor/specialize.h"
 #include "tests/driver/open_model.h"
 
 using namespace nestor;
@@ -78,4 +79,37 @@ TEST_CASE("samples of many rows are computed one after the other") {
   CHECK(open.funcs[0].scheduled.dims.empty());
   auto executor = make_executor(open);
   for (const int64_t batch : {0, 1, 3}) check_at(m, *executor, {batch, 64, 40});
+}
+
+TEST_CASE("kernels for chosen rows read the weights in the layout of those for any rows") {
+  for (const int columns : {48, 64, 200}) {
+    const OpenModel m(product(R"(["batch", 40])", 40, columns));
+    INFO(columns << " columns");
+
+    const SpecializedModel s = compile_model(m.path, m.options, {{"batch", {1, 8, 33}}});
+    CHECK(s.weight_bytes == 0);
+    auto executor = make_executor(s.model);
+    for (const int64_t batch : {0, 1, 2, 8, 9, 33}) check_at(m, *executor, {batch, 40});
+  }
+}
+
+TEST_CASE("rows of bytes are multiplied by the instruction that does so for known rows") {
+  std::string values;
+  for (int i = 0; i < 40 * 64; ++i) values += (i ? "," : "") + std::to_string(i * 7 % 31 - 15);
+  OpenModel m(R"({"name": "bytes", "opset": 17, "outputs": ["y"],
+  "inputs": [{"name": "x", "dtype": "u8", "shape": ["batch", 40]}],
+  "nodes": [{"op": "MatMulInteger", "inputs": ["x", "w"], "outputs": ["p"]},
+            {"op": "Cast", "inputs": ["p"], "outputs": ["y"], "attrs": {"to": 1}}],
+  "weights": {"w": {"dtype": "i8", "shape": [40, 64], "data": [)" +
+              values + "]}}}");
+  m.options.target.cores = 1;
+
+  const CompiledModel open = m.compiled();
+  CHECK(open.funcs.at(0).choice.origin == "default");
+  CHECK_FALSE(open.funcs[0].choice.reduced);
+  auto executor = make_executor(open);
+  for (const int64_t batch : {0, 1, 2, 3, 7, 15, 33}) {
+    const NamedTensors x = {{"x", Tensor::random(DType::u8, {batch, 40}, 5)}};
+    check_equal(executor->run(x), m.fixed(x), Tolerance{0, 0});
+  }
 }
