@@ -59,6 +59,8 @@ ScheduleProvider first_of(std::vector<ScheduleProvider> providers);
 
 // ---- Models
 
+class StoredWeights;  // src/driver/stored_weights.h
+
 // Sees what is worth saying and ends nothing.
 using Note = std::function<void(const std::string&)>;
 
@@ -88,6 +90,8 @@ struct CompileOptions {
   // A default schedule for a CPU that its steps or lowering refuse, which is a mistake of the library's: it
   // is told here, and a plain schedule takes its place. Null: it ends the compilation.
   std::function<void(const PrimFunc& func, const ScheduleError& why)> refused;
+  // By kernels for other sizes of the model; null: by none.
+  std::shared_ptr<const StoredWeights> stored = {};
   // Unfused, unscheduled loop nests through the same LLVM: what `--schedule naive` means.
   static CompileOptions naive(Target target = host_target());
 };
@@ -123,6 +127,8 @@ struct CompiledFunction {
   PrimFunc func;  // as partition made it
   ScheduleChoice choice;
   PrimFunc scheduled, lowered;
+  // Of a product: the function of the fewest rows, whose body stands beside that of any rows in `lowered`.
+  std::shared_ptr<const CompiledFunction> fewest_rows = {};
 };
 CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options);
 // That of a partition. Where dimensions are symbolic, it is scheduled as for usual sizes.
@@ -146,7 +152,8 @@ struct ScheduleReview {
 };
 ScheduleReview review_schedule(const PrimFunc& before, const PrimFunc& after,
                                const ProofOptions& options = {});
-// Of functions over a model's sizes, of which these conditions hold: what is wrong at sizes that can't be isn't wrong.
+// Of functions over a model's sizes, of which these conditions hold: what is wrong at sizes that can't be
+// isn't wrong.
 ScheduleReview review_possible_sizes(const PrimFunc& before, const PrimFunc& after,
                                      const std::vector<Expr>& conditions);
 std::string describe(const ScheduleReview& review);

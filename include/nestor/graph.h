@@ -226,6 +226,13 @@ struct PartitionOptions {
 // A group of nodes, in order, as one function: the last one's outputs are its results.
 PrimFunc build_function(const Graph& g, const std::vector<int>& nodes, std::vector<ValueId>* args = nullptr);
 
+// Of a model's weights, what is stored already for others of its sizes.
+struct TransformedWeights {
+  std::set<std::pair<size_t, int64_t>> known;  // by hash_of_bytes of the weights and Winograd's tile
+  int64_t left = 0;                            // bytes that may come
+};
+size_t hash_of_bytes(const Tensor& t);
+
 // What the choice between a direct convolution and Winograd's looks at.
 struct WinogradOptions {
   int64_t lanes = 1;  // f32 in a vector
@@ -239,6 +246,7 @@ struct WinogradOptions {
   // weights of the model, or kSmallModel, if these are less.
   int64_t budget = -1;
   static constexpr int64_t kSmallModel = int64_t{64} << 20;
+  const TransformedWeights* stored = nullptr;  // preferred where that costs little time
 };
 // Convolutions become Winograd's where a model of their cost says that it is faster: 3x3 windows, stride 1,
 // one group, constant weights. What they read and write lies in blocks of channels; where it doesn't in `p`,

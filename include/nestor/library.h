@@ -8,6 +8,10 @@
 
 namespace nestor {
 
+// The annotation of a loop whose extent is a usual one, in a function whose schedule is for any extents:
+// tiles of it are to leave little over wherever it ends.
+constexpr const char* kOpenLoop = "open";
+
 // A trace that applies to f without error. It is empty for functions with symbolic or zero extents; for
 // others the least it does is parallel and vectorized loops.
 Trace default_schedule(const PrimFunc& f, const Target& target);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nestor/library.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "schedules/nest.h"
@@ -22,6 +23,12 @@ bool Access::uses(const Iter& i) const {
 bool Access::slides_along(const Iter& tap, const Iter& i) const {
   return std::any_of(indices.begin(), indices.end(),
                      [&](const Expr& e) { return uses_var(e, tap.var) && uses_var(e, i.var); });
+}
+
+int64_t Access::panel_along(const Iter& i) const {
+  for (size_t d = 0; d < indices.size(); ++d)
+    if (const auto* v = indices[d].as<VarRef>(); v && v->var == i.var) return panels[d];
+  return 1;
 }
 
 namespace {
@@ -102,6 +109,17 @@ class Shapes {
   std::unordered_map<Buffer, BufferDecl> inside_;
 };
 
+std::vector<int64_t> panels_of(const Param* p, size_t dims) {
+  std::vector<int64_t> out(dims, 1);
+  if (!p || !p->decl.layout) return out;
+  const IndexMap& layout = *p->decl.layout;
+  for (const Expr& e : layout.exprs)
+    if (const auto* part = e.as<Binary>(); part && part->op == BinaryOp::mod)
+      for (size_t d = 0; d < layout.vars.size(); ++d)
+        if (uses_var(part->a, layout.vars[d])) out[d] = as_int(part->b).value_or(1);
+  return out;
+}
+
 // Of the buffer's indices those that its padding leaves, by dimension; empty where nothing pads it with
 // zeros.
 std::vector<Interval> filled_of(const PrimFunc& f, const Buffer& buffer) {
@@ -153,6 +171,14 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
     info.affine_loops &= !i.loop.empty();
     info.iters.push_back(i);
   }
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (!loop || !loop->annotations.count(kOpenLoop)) return;
+    for (size_t i = 0; i < info.iters.size(); ++i) {
+      const auto* walked = b->iters[i].binding.as<VarRef>();
+      info.iters[i].open = info.iters[i].open || (walked && walked->var == loop->var);
+    }
+  });
   Block body_only = *b;
   body_only.init = {};
   for (const BlockAccess& a : accesses_of(body_only)) {
@@ -163,6 +189,7 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
     out.indices = a.indices;
     const Param* p = find_param(f, a.buffer);
     out.constant = p && p->role == Role::constant;
+    out.panels = panels_of(p, a.indices.size());
     const std::vector<Expr>& shape = shapes.of(a.buffer);
     out.strides.assign(shape.size(), 1);
     for (size_t d = shape.size(); d-- > 1;)

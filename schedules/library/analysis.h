@@ -18,6 +18,7 @@ struct Iter {
   Var var;
   int64_t extent = 0;
   bool reduce = false;
+  bool open = false;  // the extent is a usual one: runs decide it (kOpenLoop)
 };
 
 struct Access {
@@ -26,12 +27,16 @@ struct Access {
   std::vector<Expr> indices;
   std::vector<int64_t> strides;  // row major, of the buffer
   int64_t elements = 0;          // of the buffer
+  // By dimension: so many of its elements lie beside each other in a layout that the buffer has already;
+  // else 1.
+  std::vector<int64_t> panels;
   // Of a sum's operand that is a padded copy, the indices of each dimension that are no padding; else empty.
   std::vector<Interval> filled;
 
   bool uses(const Iter& i) const;
   bool has_plain_indices() const;                           // each an iterator or a number
   bool slides_along(const Iter& tap, const Iter& i) const;  // one index moves with both
+  int64_t panel_along(const Iter& i) const;
   // Elements between neighbours along i; nullopt where that isn't constant.
   std::optional<int64_t> stride(const Iter& i) const;
 };

@@ -14,6 +14,8 @@ namespace nestor::library {
 
 namespace {
 
+constexpr int64_t kMostBeside = 9;  // vectors of a tile
+
 // Elements between rows of an operand; of a padded copy, in the image that is read in its place
 // (skip_padding.cpp).
 int64_t row_stride(const Access& a, const Iter& row) {
@@ -168,6 +170,47 @@ double lost_to_issue(const BlockInfo& b, double rows, double vectors, double col
          (1 - std::min(1.0, rows * vectors / kToHideLatency));
 }
 
+// The share of the time that is lost where it is open how many rows there are: what tiles leave over runs in
+// pieces of a few rows (open_parts.cpp), which wide tiles have enough accumulators for. Of the numbers of
+// rows that hurt most.
+double lost_to_rests(int64_t rows, int64_t vectors) {
+  constexpr int64_t kFirst = 2, kLast = 12, kPiece = 4, kMostWritten = 6;
+  const auto cycles = [&](int64_t n) {
+    const int64_t fmas = n * vectors, loads = n + vectors;
+    return static_cast<double>(std::max({fmas, loads, kToHideLatency})) / kFmasPerCycle;
+  };
+  const int64_t piece = rows > kMostWritten ? kPiece : rows;
+  double share = 0;
+  for (int64_t n = kFirst; n <= kLast; ++n) {
+    const int64_t rest = n % rows, last = rest % piece;
+    const double taken = static_cast<double>(n / rows) * cycles(rows) +
+                         static_cast<double>(rest / piece) * cycles(piece) + (last ? cycles(last) : 0);
+    share += static_cast<double>(n * vectors) / kFmasPerCycle / taken;
+  }
+  return 1 - share / (kLast - kFirst + 1);
+}
+
+double throughput_of(int64_t rows, int64_t vectors) {  // 2 loads, 2 FMAs a cycle
+  return std::min(1.0, static_cast<double>(rows * vectors) / static_cast<double>(rows + vectors));
+}
+
+// Of a tile whose number of rows is open: the most, or just so many that they hide an FMA's latency.
+int64_t rows_of_open(int64_t most, int64_t vectors) {
+  const int64_t few = ceil_div(kToHideLatency, vectors);
+  const auto quality = [&](int64_t rows) {
+    return throughput_of(rows, vectors) - lost_to_rests(rows, vectors);
+  };
+  return few < most && quality(few) > quality(most) ? few : most;
+}
+
+// Where constants lie in panels already, a tile is of whole ones.
+int64_t panel_of(const BlockInfo& b, const Tile& t, int64_t lanes) {
+  int64_t panel = 1;
+  for (const Access& a : b.accesses)
+    if (a.constant && t.vector && !t.column) panel = std::max(panel, a.panel_along(*t.vector));
+  return panel <= kMostBeside * lanes ? panel : 1;
+}
+
 }  // namespace
 
 void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
@@ -177,12 +220,16 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   const bool streams = !t.column && !t.turned && !t.taps && rows_stream(b, t, target);
   const bool may_take = may_take_steps(b, t);
+  const bool open = may_take && shares && t.row && t.row->open;
+  const int64_t panel = panel_of(b, t, lanes);
   double quality = -std::numeric_limits<double>::infinity();
   bool crowded = false, stores_wait = false;
-  for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
+  for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8, 9}) {
+    if (vectors == 9 && panel == 1) break;  // of panels of three
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
     if (t.column && vectors > 4) break;  // more rows share more of a window
     const int64_t width = std::min(vectors * lanes, t.vector ? t.vector->extent : lanes);
+    if (width % panel != 0 && width < t.vector->extent) continue;
     const bool at_once =
         may_take && may_have_steps_at_once(vectors, target) && !ends_in_part(t.vector->extent, width, lanes);
     int64_t fit = (registers - 1 - vectors - (at_once && vectors > 1 ? spare_for_steps(target) : 0) -
@@ -197,10 +244,11 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     const int64_t most =
         shares ? std::max<int64_t>(1, std::min(fit, in_cache)) : ceil_div(kToHideLatency, vectors * beside);
     const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
-    const int64_t rows = ceil_div(row_extent, panels);
+    const int64_t rows =
+        open ? rows_of_open(std::min(most, row_extent), vectors) : ceil_div(row_extent, panels);
     const auto accumulators = static_cast<double>(rows * beside * vectors),
                loads = static_cast<double>(rows * beside + vectors);
-    const double throughput = std::min(1.0, accumulators / loads);  // 2 loads, 2 FMAs a cycle
+    const double throughput = throughput_of(rows * beside, vectors);
     const double latency = std::min(1.0, accumulators / kToHideLatency);
     // Two columns are enough to use each broadcast twice; more columns stride over more cache lines at once,
     // which pays where rows are few. A column that is left over passes all rows once more, with few
@@ -209,7 +257,8 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
         0.01 * std::abs(static_cast<double>(vectors) - 2) + (t.column ? 0 : 0.1 * loads / accumulators);
     const double left_over =
         0.16 * static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
-    const double lost = streams ? lost_to_streams(b, vectors, target) : 0;
+    const double lost =
+        (streams ? lost_to_streams(b, vectors, target) : 0) + (open ? lost_to_rests(rows, vectors) : 0);
     // Where rows don't divide evenly, the last tile has fewer: what counts is how many they are on average.
     const auto slow = [&](int64_t wide) {
       const double average = static_cast<double>(row_extent * beside) / static_cast<double>(panels);
@@ -235,6 +284,7 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
       "loads for {} FMAs; {} in flight hide the latency of an FMA",
       rows, vectors, vectors, rows * vectors + vectors + 1, registers, rows + vectors, rows * vectors,
       kToHideLatency);
+  if (open) t.why_size += "; a wide tile has accumulators enough where few rows are left over";
   if (t.beside)
     t.why_size +=
         fmt::format("; the rows are {} of {} by {} of {}", t.rows, t.row->loop, beside, t.beside->loop);

@@ -101,8 +101,8 @@ int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
   return 0;
 }
 
-void show_schedule(const CompiledFunction& f, bool why, const Target& target) {
-  fmt::print("# {} schedule of {}\n", f.choice.origin, f.func.name);
+void show_schedule(const CompiledFunction& f, bool why, const Target& target, const char* rows = "") {
+  fmt::print("# {} schedule of {}{}\n", f.choice.origin, f.func.name, rows);
   if (why) show_given_up(f.choice.trace);
   for (const Step& step : f.choice.trace.steps) {
     fmt::print("#   {}\n", print(step));
@@ -110,6 +110,7 @@ void show_schedule(const CompiledFunction& f, bool why, const Target& target) {
   }
   if (why && target.kind == TargetKind::cuda) show_kernels(f, target, "#");
   fmt::print("{}\n", print(f.scheduled));
+  if (f.fewest_rows) show_schedule(*f.fewest_rows, why, target, ", of the fewest rows");
 }
 
 void show_dumps(const CompiledFunction& f, const Target& target, const std::vector<std::string>& passes) {

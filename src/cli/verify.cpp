@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -127,13 +128,14 @@ int prove(const VerifyVerb& v) {
                  funcs[i].name);
       continue;
     }
-    std::optional<std::pair<PrimFunc, PrimFunc>> last;
+    std::map<bool, std::pair<PrimFunc, PrimFunc>> last;  // by whether sizes are known
     options.review = [&](const PrimFunc& func, const ScheduleChoice&, const PrimFunc& scheduled) {
-      last.emplace(func, scheduled);
+      last.insert_or_assign(func.dims.empty(), std::pair(func, scheduled));
     };
     compile_function(model.partition, i, options);
-    report.add(review_possible_sizes(last->first, last->second, conditions), funcs[i].name,
-               !last->first.dims.empty());
+    for (const auto& [known, reviewed] : last)
+      report.add(review_possible_sizes(reviewed.first, reviewed.second, conditions),
+                 funcs[i].name + (known && last.size() > 1 ? ", of the fewest rows" : ""), !known);
   }
   return report.finish();
 }

@@ -13,9 +13,22 @@
 namespace nestor {
 
 bool has_open_strides(const PrimFunc& lowered) {
-  const auto* samples = lowered.body.as<For>();  // the function of one may have known sizes
-  const Stmt& body = samples ? samples->body : lowered.body;
-  return std::ranges::any_of(lowered.dims, [&](const Var& d) { return uses_var(body, d); });
+  if (lowered.dims.empty()) return false;
+  bool found = false;
+  const auto see = [&](const Expr& index) {
+    for_each_expr(index, [&](const Expr& e) {
+      const auto* product = e.as<Binary>();
+      found =
+          found || (product && product->op == BinaryOp::mul && !as_int(product->a) && !as_int(product->b));
+    });
+  };
+  for_each_expr(lowered.body, [&](const Expr& e) {
+    if (const auto* load = e.as<Load>()) see(load->indices.at(0));
+  });
+  for_each_stmt(lowered.body, [&](const Stmt& s) {
+    if (const auto* store = s.as<Store>()) see(store->indices.at(0));
+  });
+  return found;
 }
 
 namespace {

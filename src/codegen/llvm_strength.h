@@ -11,7 +11,7 @@
 
 namespace nestor {
 
-// Marks functions whose addresses or trip counts depend on open sizes.
+// Marks functions some of whose strides are open sizes.
 bool has_open_strides(const PrimFunc& lowered);
 inline constexpr const char* kOpenStrides = "nestor-open-strides";
 

@@ -8,6 +8,7 @@
 #include "nestor/index_checks.h"
 #include "nestor/layout.h"
 #include "src/driver/device_plan.h"
+#include "src/driver/stored_weights.h"
 #include "src/graph/control_flow.h"
 #include "src/graph/one_sample.h"
 
@@ -70,7 +71,8 @@ WinogradOptions winograd_options(const CompileOptions& options) {
           .l3_bytes_per_cycle = t.l3_bytes_per_cycle,
           .far_l3 = t.far_l3(),
           .masks = t.vector_bits >= 512,
-          .budget = options.winograd_budget};
+          .budget = options.winograd_budget,
+          .stored = options.stored ? &options.stored->transformed() : nullptr};
 }
 
 // The functions of a graph that went through its passes, those of its loops and branches included.
@@ -108,6 +110,7 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
 
 CompiledModel compile_model(Source source, const CompileOptions& options) {
   CompiledModel model = partition_model(std::move(source), options);
+  if (options.stored) options.stored->give_layouts(model, options);
   for (size_t i = 0; i < model.partition.funcs.size(); ++i)
     model.funcs.push_back(compile_function(model.partition, i, options));
   model.plan = options.target.kind == TargetKind::cpu

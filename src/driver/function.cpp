@@ -13,7 +13,9 @@
 #include "nestor/start_before_loops.h"
 #include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
+#include "src/driver/given_layouts.h"
 #include "src/driver/in_symbols.h"
+#include "src/driver/open_rows.h"
 #include "src/driver/per_sample.h"
 #include "src/driver/replay_open.h"
 
@@ -116,15 +118,29 @@ CompileOptions with_review(const Partition& p, size_t func, CompileOptions optio
   return options;
 }
 
+// A product whose rows a run decides.
+CompiledFunction compile_rows(const PrimFunc& f, const OpenRows& rows, const CompileOptions& options) {
+  CompiledFunction any = compile_symbolic(rows.func, options, {{rows.rows, rows.typical}});
+  std::shared_ptr<CompiledFunction> fewest;
+  if (any.choice.origin == "default" && !any.choice.reduced) {
+    if (const auto few = of_fewest(rows, any.scheduled, options.target))
+      fewest = std::make_shared<CompiledFunction>(compile_function(*few, options));
+    if (fewest && !same_layouts(fewest->scheduled, any.scheduled)) fewest = nullptr;
+  }
+  PrimFunc lowered = over_rows(f, rows, any.lowered, fewest ? &fewest->lowered : nullptr);
+  return {f, std::move(any.choice), std::move(any.scheduled), std::move(lowered), std::move(fewest)};
+}
+
 }  // namespace
 
 CompiledFunction compile_function(const Partition& p, size_t func, const CompileOptions& given) {
   const PrimFunc& f = p.funcs[func];
   if (f.dims.empty()) return compile_function(f, given);
   const CompileOptions options = with_review(p, func, given);
+  const std::optional<OpenRows> rows = open_rows(f, p.typical);
   const auto it = p.one_sample.find(static_cast<int>(func));
-  if (it == p.one_sample.end() || !pays_by_sample(it->second, p.typical))
-    return compile_symbolic(f, options, p.typical);
+  if (it == p.one_sample.end() || !pays_by_sample(it->second, p.typical, rows.has_value()))
+    return rows ? compile_rows(f, *rows, options) : compile_symbolic(f, options, p.typical);
   const OneSample& one = it->second;
   PrimFunc of_one = one.func;
   of_one.name = f.name;

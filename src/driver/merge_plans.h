@@ -30,6 +30,7 @@ class PlanMerger {
   // A model for some of the sizes, whose plan is of indices in the arena, as that of open sizes. `values`: of
   // the open model's symbols, in their order. Bytes of constants that no other has are counted.
   int64_t add(CompiledModel chosen, const std::vector<std::optional<int64_t>>& values);
+  int64_t weight_bytes() const { return weight_bytes_; }  // of all so far
   CompiledModel finish();
 
  private:

@@ -48,7 +48,8 @@ class Shift : public Rewriter {
 
 }  // namespace
 
-bool pays_by_sample(const OneSample& one, const std::unordered_map<Var, int64_t>& typical) {
+bool pays_by_sample(const OneSample& one, const std::unordered_map<Var, int64_t>& typical, bool product) {
+  if (product && !one.func.dims.empty()) return false;
   int64_t bytes = 0, weights = 0;
   for (const Param& p : one.func.params) {
     if (p.role != Role::constant) continue;
@@ -56,7 +57,7 @@ bool pays_by_sample(const OneSample& one, const std::unordered_map<Var, int64_t>
     weights += size;
     bytes += size * bytes_of(p.decl.buffer->type.dtype);
   }
-  return bytes <= kStayNear ||
+  return (bytes <= kStayNear && !product) ||
          flops_of(with_dims(one.func, typical)) >= kOftenUsed * static_cast<double>(weights);
 }
 

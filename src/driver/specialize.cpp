@@ -4,7 +4,8 @@
 //
 // A choice function by function would take less code and compile less. But convolutions by Winograd's
 // algorithm, layouts between functions and what is fused depend on sizes too, and the functions for chosen
-// sizes would have to take constants in the layouts of those for all sizes.
+// sizes would have to take constants in the layouts of those for all sizes. They do where that costs little
+// (stored_weights.h).
 #include "nestor/specialize.h"
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include "nestor/error.h"
 #include "nestor/walk.h"
 #include "src/driver/merge_plans.h"
+#include "src/driver/stored_weights.h"
 
 namespace nestor {
 
@@ -39,6 +41,9 @@ void add_chosen_sizes(const std::string& flag, const std::string& text, ChosenSi
 }
 
 namespace {
+
+// What all sizes store, in parts of what the first plan does: transformed weights take no more.
+constexpr double kMoreWeights = 1.3;
 
 using Values = std::map<std::string, int64_t>;
 
@@ -121,7 +126,9 @@ ScheduleProvider named(const ScheduleProvider& schedules, const Values& values) 
   });
 }
 
-CompiledModel compile_for(const std::string& spec, CompileOptions options, const Values& values) {
+CompiledModel compile_for(const std::string& spec, CompileOptions options, const Values& values,
+                          const StoredWeights& stored) {
+  options.stored = std::make_shared<StoredWeights>(stored);
   for (const auto& [name, value] : values) {
     options.build.open.erase(name);
     options.build.dims[name] = value;
@@ -155,9 +162,15 @@ SpecializedModel compile_model(const std::string& spec, const CompileOptions& gi
   SpecializedModel out;
   CompileOptions unchecked = options;
   unchecked.schedules = named(options.schedules, {});
+  unchecked.keep_constants = true;
   CompiledModel open = compile_model(std::move(source), unchecked);
+  StoredWeights stored;
+  stored.add(open);
+  if (!given.keep_constants)
+    for (Value& v : open.graph.values) v.constant = {};
   const std::shared_ptr<const Symbols> symbols = open.graph.symbols;
   PlanMerger merger(std::move(open));
+  const int64_t most_bytes = static_cast<int64_t>(kMoreWeights * static_cast<double>(merger.weight_bytes()));
   for (const Values& values : combinations(sizes)) {
     std::vector<std::optional<int64_t>> in_order;
     for (const Symbol& s : symbols->all()) {
@@ -165,7 +178,10 @@ SpecializedModel compile_model(const std::string& spec, const CompileOptions& gi
       in_order.push_back(it == values.end() ? std::nullopt : std::optional(it->second));
     }
     try {
-      out.weight_bytes += merger.add(compile_for(spec, options, values), in_order);
+      stored.allow(std::max<int64_t>(0, most_bytes - merger.weight_bytes()));
+      CompiledModel chosen = compile_for(spec, options, values, stored);
+      stored.add(chosen);
+      out.weight_bytes += merger.add(std::move(chosen), in_order);
       out.sizes.push_back(values);
     } catch (const UserError& e) {
       if (!can_be(*symbols, values)) continue;

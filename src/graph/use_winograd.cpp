@@ -48,6 +48,7 @@
 #include "src/graph/lanes.h"
 #include "src/graph/passes.h"
 #include "src/graph/reorders.h"
+#include "src/graph/winograd_budget.h"
 
 namespace nestor {
 
@@ -56,6 +57,7 @@ namespace {
 constexpr double kBytesFromL3 = 16, kBytesFromMemory = 9;
 constexpr double kBytesReorderedFar = 5;
 constexpr double kShownOfWeights = 0.8, kShownAskedAhead = 0.5, kShownAskedFar = 0.64, kLeastGain = 0.9;
+constexpr double kLittleMore = 1.08;     // time for which no other weights are stored
 constexpr double kUsesToAskAhead = 12;   // of a line, as in schedules/library/stream_panels.cpp
 constexpr double kLeastUses = 4;         // of a vector of weights: with fewer, loads bind
 constexpr double kPieces = 12;           // of the time that a vector's transform takes
@@ -160,27 +162,35 @@ class Costs {
   bool from_memory_;
 };
 
-struct Choice {
-  int64_t tile = 0;  // 0: the direct sum
-  std::string why;
-  double gain = 0;  // cycles
-};
+// Tiles whose weights are stored; see TransformedWeights.
+using Stored = std::set<int64_t>;
 
-Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_memory) {
-  if (options.tile) return {options.tile, "the algorithm was requested"};
+WinogradChoice choose_tile(const Layer& l, const WinogradOptions& options, bool from_memory,
+                           const Stored& stored) {
+  if (options.tile) return {options.tile, "the algorithm was requested", 0, {{options.tile, 0}}};
   const Costs costs(l, options, from_memory);
   const double direct = costs.direct();
   double least = HUGE_VAL;
   std::vector<double> shares;
-  Choice choice;
+  WinogradChoice choice;
   for (const int64_t tile : {2, 3, 4}) {
     shares.push_back(costs.winograd(tile) / direct);
     const double among = costs.winograd_among(tile);
-    if (shares.back() > kLeastGain || among >= least) continue;
+    if (shares.back() > kLeastGain) continue;
+    choice.gains[tile] = direct - costs.winograd(tile);
+    if (among >= least) continue;
     least = among;
     choice.tile = tile;
-    choice.gain = direct - costs.winograd(tile);
   }
+  if (const int64_t best = choice.tile; best != 0 && !stored.count(best)) {
+    double near = kLittleMore * least;
+    for (const auto& [tile, gain] : choice.gains)
+      if (const double among = costs.winograd_among(tile); stored.count(tile) && among <= near) {
+        near = among;
+        choice.tile = tile;
+      }
+  }
+  if (choice.tile != 0) choice.gain = choice.gains.at(choice.tile);
   choice.why = fmt::format(
       "Winograd's F(4x4, 3x3) takes {:.2f} times the cycles of the direct convolution, F(3x3, 3x3) {:.2f}, "
       "F(2x2, 3x3) {:.2f}; it is used only below {:.1f} times, because it rounds more",
@@ -211,7 +221,7 @@ ValueId transform(Graph& g, const Node& conv, int64_t tile, const EvaluateFn& ev
   return transformed[{conv.inputs[1], tile}] = weights.outputs[0];
 }
 
-Node winograd_node(const Node& conv, const Choice& choice, ValueId weights) {
+Node winograd_node(const Node& conv, const WinogradChoice& choice, ValueId weights) {
   Node out = conv;
   out.op = "WinogradConv";
   out.domain = "nestor";
@@ -223,51 +233,6 @@ Node winograd_node(const Node& conv, const Choice& choice, ValueId weights) {
   return out;
 }
 
-// By what a convolution makes.
-using Choices = std::map<ValueId, Choice>;
-
-const std::string kBeyondBudget = "Winograd's transformed weights would exceed the budget of ";
-
-// Bytes that transforming some weights adds to them.
-int64_t bytes_added(const Graph& g, ValueId weights, int64_t tile) {
-  const Tensor& w = constant_of(g, weights);
-  return w.size() / 9 * ((tile + 2) * (tile + 2) - 9) * bytes_of(w.dtype());
-}
-
-// Lets those go whose transformed weights don't fit, what gains most for each byte first. Convolutions that
-// share weights go together.
-void keep_within(int64_t budget, Graph& g, Choices& chosen) {
-  struct Group {
-    std::vector<ValueId> made;
-    double gain = 0;
-    int64_t bytes = 0;
-    double rate() const { return gain / static_cast<double>(std::max<int64_t>(bytes, 1)); }
-  };
-  std::map<std::pair<ValueId, int64_t>, Group> by_weights;
-  for (const auto& [made, choice] : chosen) {
-    const ValueId weights = g.nodes[static_cast<size_t>(value_of(g, made).producer)].inputs[1];
-    Group& group = by_weights[{weights, choice.tile}];
-    group.made.push_back(made);
-    group.gain += choice.gain;
-    group.bytes = bytes_added(g, weights, choice.tile);
-  }
-  std::vector<const Group*> order;
-  for (const auto& entry : by_weights) order.push_back(&entry.second);
-  std::ranges::stable_sort(order, std::greater(), &Group::rate);
-  int64_t left = budget;
-  for (const Group* group : order) {
-    if (group->bytes <= left) {
-      left -= group->bytes;
-      continue;
-    }
-    for (const ValueId made : group->made) {
-      g.nodes[static_cast<size_t>(value_of(g, made).producer)].why =
-          fmt::format("{}{} bytes", kBeyondBudget, budget);
-      chosen.erase(made);
-    }
-  }
-}
-
 int64_t bytes_of_constants(const Graph& g) {
   int64_t bytes = 0;
   for (const Value& v : g.values)
@@ -276,14 +241,14 @@ int64_t bytes_of_constants(const Graph& g) {
 }
 
 // Of those that become Winograd's; the others say why not.
-Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& options,
-                     const std::set<ValueId>& refused) {
+WinogradChoices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& options,
+                             const std::set<ValueId>& refused) {
   const int64_t bytes = bytes_of_constants(g);
   const auto unblocked = [&](ValueId v) {
     const TensorType& t = value_of(g, v).type;
     return p.blocked.count(v) ? 0 : product(t.shape.typical()) * bytes_of(t.dtype);
   };
-  Choices chosen;
+  WinogradChoices chosen;
   for (const KernelCall& call : p.calls)
     for (const int i : call.nodes) {
       Node& n = g.nodes[static_cast<size_t>(i)];
@@ -294,33 +259,22 @@ Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& option
         continue;
       }
       for (const ValueId v : images_of(g, call, {n.outputs[0]})) layer->reordered += unblocked(v);
-      Choice choice = choose_tile(*layer, options, bytes > options.l3_bytes);
+      Stored stored;
+      for (const int64_t tile : {2, 3, 4})
+        if (options.stored && options.stored->known.count({hash_of_bytes(constant_of(g, n.inputs[1])), tile}))
+          stored.insert(tile);
+      WinogradChoice choice = choose_tile(*layer, options, bytes > options.l3_bytes, stored);
       if (choice.tile != 0)
         chosen[n.outputs[0]] = std::move(choice);
       else
         n.why = std::move(choice.why);
     }
-  keep_within(options.budget < 0 ? std::max(bytes, WinogradOptions::kSmallModel) : options.budget, g, chosen);
+  keep_within(options.budget < 0 ? std::max(bytes, WinogradOptions::kSmallModel) : options.budget,
+              options.stored, g, chosen);
   return chosen;
 }
 
 }  // namespace
-
-WinogradBytes winograd_bytes(const Graph& g) {
-  WinogradBytes out;
-  std::set<ValueId> counted;
-  for (const Node& n : g.nodes) {
-    out.over_budget += n.op == "Conv" && n.why.starts_with(kBeyondBudget);
-    if (n.op != "WinogradConv" || n.domain != "nestor") continue;
-    ++out.convolutions;
-    if (counted.insert(n.inputs[1]).second)
-      for (const auto& [input, sign] : {std::pair{1, 1}, std::pair{3, -1}}) {
-        const TensorType& t = value_of(g, n.inputs[static_cast<size_t>(input)]).type;
-        out.added += sign * product(t.shape) * bytes_of(t.dtype);
-      }
-  }
-  return out;
-}
 
 bool has_winograd_form(const Graph& g, const Node& n) {
   return has_winograd_shape(g, n) && is_constant(g, n.inputs[1]);
@@ -350,7 +304,7 @@ bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const Win
   if (how.channel_block <= 1) return false;
   std::set<ValueId> refused;
   for (;;) {
-    const Choices chosen = choose_tiles(g, p, options, refused);
+    const WinogradChoices chosen = choose_tiles(g, p, options, refused);
     if (chosen.empty()) return false;
     std::set<ValueId> results;
     for (const auto& [made, choice] : chosen) results.insert(made);

@@ -73,6 +73,14 @@ class Matcher {
     }
   }
 
+  // Whether the value is an iterator of the outer block that runs so far, which may be open.
+  bool is_outer(const Expr& value, const Expr& extent) const {
+    return std::any_of(outer_.iters.begin(), outer_.iters.end(), [&](const IterVar& o) {
+      const auto* v = value.as<VarRef>();
+      return v && v->var == o.var && same_expr(o.extent, extent);
+    });
+  }
+
   // The inner block's iterators over the instruction's: each of these in one, with step 1.
   void match_iterators() {
     if (block_->init)
@@ -90,6 +98,10 @@ class Matcher {
       const Expr value = simplify(substitute(i.binding, to_instruction), facts);
       const Interval range = range_of(value, facts);
       const auto extent = as_int(i.extent);
+      if (!extent && is_outer(value, i.extent)) {
+        iterators_[i.var] = value;
+        continue;
+      }
       if (!extent || range.lo < 0)
         throw Differs{"not all instances of the tile lie in the domain of " + i.var->name + " = " +
                       print(i.binding)};

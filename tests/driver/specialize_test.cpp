@@ -122,6 +122,26 @@ TEST_CASE("kernels for chosen sizes take no memory from runs of others, and cons
   CHECK(s.weight_bytes <= 2 * 32 * 32 * 4);
 }
 
+TEST_CASE("more sizes need few transformed weights more") {
+  // F(3x3) is the fastest for one image, F(4x4) for eight, by little.
+  const char* const layer = R"({
+    "name": "layer", "opset": 17, "outputs": ["y"],
+    "inputs": [{"name": "x", "dtype": "f32", "shape": ["batch", 192, 14, 14]}],
+    "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["c"], "attrs": {"pads": [1, 1, 1, 1]}},
+              {"op": "Relu", "inputs": ["c"], "outputs": ["y"]}],
+    "weights": {"w": {"dtype": "f32", "shape": [192, 192, 3, 3], "data": "ramp"}}
+  })";
+  const testing::OpenModel m(testing::with_ramp(layer, 192 * 192 * 9, 0.001));
+  const CompiledModel open = compile_model(m.path, m.options);
+  const SpecializedModel s = compile_model(m.path, m.options, {{"batch", {1, 8}}});
+  CHECK(s.model.plan->weights.bytes() <= 1.3 * static_cast<double>(open.plan->weights.bytes()));
+  auto executor = make_executor(s.model);
+  for (const int64_t batch : {1, 2, 8}) {
+    const NamedTensors x = {{"x", Tensor::random(DType::f32, {batch, 192, 14, 14}, 3)}};
+    testing::check_equal(executor->run(x), m.fixed(x), Tolerance{1e-3, 1e-3});
+  }
+}
+
 TEST_CASE("an artifact chooses by its sizes, too") {
   const Compiled c(kScores);
   const SpecializedModel s = c.special({{"batch", {2}}, {"seq", {16}}});
