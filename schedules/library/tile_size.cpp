@@ -14,7 +14,7 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kMostBeside = 9;  // vectors of a tile
+constexpr int64_t kMostBeside = 8;  // vectors of a tile; more would be a loop
 
 // Elements between rows of an operand; of a padded copy, in the image that is read in its place
 // (skip_padding.cpp).
@@ -224,8 +224,7 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const int64_t panel = panel_of(b, t, lanes);
   double quality = -std::numeric_limits<double>::infinity();
   bool crowded = false, stores_wait = false;
-  for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8, 9}) {
-    if (vectors == 9 && panel == 1) break;  // of panels of three
+  for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
     if (t.column && vectors > 4) break;  // more rows share more of a window
     const int64_t width = std::min(vectors * lanes, t.vector ? t.vector->extent : lanes);

@@ -125,6 +125,28 @@ std::optional<PrimFunc> of_fewest(const OpenRows& rows, const PrimFunc& any, con
   return suit(layouts, f, target) ? std::optional(with_layouts(std::move(f), layouts)) : std::nullopt;
 }
 
+namespace {
+
+// What is allocated is counted outside of the function, by its dimensions.
+class SizeAllocations : public Rewriter {
+ public:
+  explicit SizeAllocations(VarMap sizes) : sizes_(std::move(sizes)) {}
+  BufferDecl sized(BufferDecl decl) const {
+    for (Expr& e : decl.shape) e = simplify(substitute(e, sizes_));
+    return decl;
+  }
+  Stmt stmt(const Stmt& s) override {
+    const Stmt out = children(s);
+    const auto* a = out.as<Alloc>();
+    return a ? make::alloc(sized(a->decl), a->body) : out;
+  }
+
+ private:
+  const VarMap sizes_;
+};
+
+}  // namespace
+
 PrimFunc over_rows(const PrimFunc& f, const OpenRows& rows, const PrimFunc& any, const PrimFunc* fewest) {
   PrimFunc out = any;
   out.dims = f.dims;
@@ -136,9 +158,10 @@ PrimFunc over_rows(const PrimFunc& f, const OpenRows& rows, const PrimFunc& any,
                              any.body);
   }
   if (rows.value.as<VarRef>()) return out;
-  out.body = make::let_stmt(rows.rows, rows.value, out.body);
-  for (Param& p : out.params)
-    for (Expr& e : p.decl.shape) e = substitute(e, VarMap{{rows.rows, rows.value}});
+  SizeAllocations by_dims({{rows.rows, rows.value}});
+  out.body = make::let_stmt(rows.rows, rows.value, by_dims.stmt(out.body));
+  for (Param& p : out.params) p.decl = by_dims.sized(p.decl);
+  for (BufferDecl& a : out.allocs) a = by_dims.sized(a);
   return out;
 }
 

@@ -49,6 +49,28 @@ TEST_CASE("one row and many rows of a product have a body each, over the same we
     }
 }
 
+TEST_CASE("products of open rows are compiled for all vector widths") {
+  for (const char* target : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "znver3", "cortex-a76"})
+    for (const int columns : {16, 48, 100, 768}) {
+      OpenModel m(product(R"(["batch", 40])", 40, columns));
+      m.options.target = parse_target(target);
+      INFO(target << ", " << columns << " columns");
+
+      const CompiledModel open = m.compiled();
+      CHECK(open.funcs.at(0).choice.origin == "default");
+      CHECK(open.funcs[0].fewest_rows);
+    }
+}
+
+TEST_CASE("a sum over rows of several samples that lies in memory has their size") {
+  OpenModel m(product(R"(["batch", "seq", 40])", 40, 64));
+  m.options.schedules = naive_schedules();
+
+  auto executor = make_executor(m.compiled());
+  for (const auto& [batch, seq] : {std::pair{1, 1}, {0, 3}, {4, 16}, {30, 70}})
+    check_at(m, *executor, {batch, seq, 40});
+}
+
 TEST_CASE("rows of several samples are rows of one product") {
   const OpenModel m(product(R"(["batch", "seq", 40])", 40, 64));
 
