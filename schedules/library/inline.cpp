@@ -59,17 +59,6 @@ bool says_where(const BlockInfo& consumer, const Buffer& buffer) {
   return false;
 }
 
-// A table of numbers that divisions of indices give, as of where a resized image's columns lie.
-bool is_table(const PrimFunc& f, const BlockInfo& b) {
-  bool divides = false, reads = false;
-  for_each_expr(find_block(f, b.name)->body, [&](const Expr& e) {
-    const auto* binary = e.as<Binary>();
-    divides = divides || (binary && (binary->op == BinaryOp::div || binary->op == BinaryOp::mod));
-    reads = reads || e.as<Load>();
-  });
-  return divides && !reads;
-}
-
 // Operations of one expression: passes walk it recursively, and a chain of blocks may be of any length.
 constexpr int kLargest = 4000;
 
@@ -93,6 +82,16 @@ bool worth_inlining(const PrimFunc& f, const BlockInfo& b) {
 }
 
 }  // namespace
+
+bool is_table(const PrimFunc& f, const BlockInfo& b) {
+  bool divides = false, reads = false;
+  for_each_expr(find_block(f, b.name)->body, [&](const Expr& e) {
+    const auto* binary = e.as<Binary>();
+    divides = divides || (binary && (binary->op == BinaryOp::div || binary->op == BinaryOp::mod));
+    reads = reads || e.as<Load>();
+  });
+  return divides && !reads;
+}
 
 void inline_producers(Schedule& s) {
   for (const std::string& name : block_names(s.func()))

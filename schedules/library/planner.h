@@ -15,6 +15,8 @@ namespace nestor::library {
 
 // Elementwise producers move into their consumers where that costs no repeated work that matters.
 void inline_producers(Schedule& s);
+// A table of numbers that divisions of indices give, as of where a resized image's columns lie.
+bool is_table(const PrimFunc& f, const BlockInfo& b);
 
 // A register tile for the reduction `block` with what follows it elementwise (`epilogue`, may be empty)
 // fused; of the instruction `dot`, if one is given.

@@ -249,6 +249,8 @@ int64_t moved_streaming_size(const Target& target) {
 
 void spread_map(Schedule& s, const std::string& block, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
+  // Lanes are divided one by one, so a table's vectors would be much code for no time.
+  if (b.iters.size() == 1 && !b.output_is_param && is_table(s.func(), b)) return;
   const Iter* by_table = lanes_by_table(b);
   if (!by_table && turn_map(s, block, target)) return;
   const Iter* lanes_iter = by_table ? by_table : choose_lanes(b, target);
