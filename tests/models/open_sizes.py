@@ -43,12 +43,13 @@ RANGES = {"batch": (0, 5, 1), "past": (0, 20, 1), "src": (1, 20, 1), "samples": 
 SUMS = {"total": ("past", "seq")}
 OF_MODELS = {
     "center_crop": {"height": (32, 80, 1), "width": (32, 80, 1)},
+    "gpt2.new": {"batch": (1, 5, 1)},  # it divides what there is by `seq`, of which ONNX Runtime says 0 / 0 = 1
     "densenet": {"height": (32, 130, 1), "width": (32, 130, 1)},
     "retrieval": {"n": (0, 20, 1), "m": (4, 20, 1)},
     "segformer": {"height": (32, 160, 32), "width": (32, 160, 32)},
     "spectrum": {"samples": (64, 800, 1)},
     "squeezenet": {"height": (32, 130, 1), "width": (32, 130, 1)},
-    "swin_v2": {"height": (32, 128, 8), "width": (32, 128, 8)},
+    "swin_v2": {"height": (32, 128, 32), "width": (32, 128, 32)},
     "vit_images": {"height": (16, 96, 8), "width": (16, 96, 8)},
     "unet.": {"height": (0, 64, 4), "width": (0, 64, 4)},
     "rapidocr_rec": {"DynamicDimension.0": (0, 3, 1), "x.2": (33, 96, 1), "DynamicDimension": (5, 200, 1)},
@@ -59,7 +60,7 @@ OF_MODELS = {
     "silero": {"input.0": (1, 4, 1), "state": (1, 4, 1), "batch": (1, 4, 1), "input.1": (576, 1600, 1), "sequence_length": (1, 9, 1), "sequence": (576, 1600, 1)},
 }
 VALUES = {"sr": 16000}
-TOLERANCES = {"basic_pitch": 1e-3}  # it takes a logarithm of small sums
+TOLERANCES = {"basic_pitch": 1e-3, "spectrum.old": 1e-3, "spectrum.new": 1e-3}  # they take logarithms of small sums
 NO_WINDOW = "a window fits into the padded input"
 
 
