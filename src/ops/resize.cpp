@@ -110,7 +110,8 @@ void set_ratio(Line& l, std::optional<double> scale) {
     if (const Dim times = l.out / l.in; times.known() && times * l.in == l.out) l.p = 1, l.r = times;
     if (const Dim times = l.in / l.out; times.known() && times * l.out == l.in) l.p = times, l.r = 1;
   }
-  if (l.p.known() && l.r.known())
+  l.open = !l.p.known() || !l.r.known();
+  if (!l.open)
     l.scale = scale.value_or(static_cast<double>(static_cast<int64_t>(l.r)) /
                              static_cast<double>(static_cast<int64_t>(l.p)));
   reduce_line(l);
@@ -323,7 +324,7 @@ void build_resize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
     Dims shape = from.shape;
     shape[l.axis] = l.out;
     const BuildTensor to = k + 1 == lines.size() ? out[0] : b.temp("T", {t.dtype, shape});
-    if (ctx.get_int("antialias", 0) != 0 && l.scale < 1) {
+    if (ctx.get_int("antialias", 0) != 0 && (l.open || l.scale < 1)) {
       build_antialiased(ctx, b, l, mode == Mode::cubic, from, to);
       from = to;
       continue;

@@ -13,7 +13,8 @@ struct Line {
   size_t axis;
   Dim in, out;
   Dim p = 1, q = 0, r = 1;
-  double scale = 1;  // out / in, or what was given for it; unknown where r is
+  double scale = 1;   // out / in, or what was given for it; unknown where `open`
+  bool open = false;  // out / in depends on open sizes
 
   Expr numerator(const Expr& i) const { return i * p.expr() + q.expr(); }
   Expr clamped(const Expr& index) const { return min(max(index, 0), (in - 1).expr()); }

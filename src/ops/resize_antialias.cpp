@@ -29,22 +29,24 @@ Expr cubic_weight(const Expr& d, double a) {
 void build_antialiased(const OpContext& ctx, FuncBuilder& b, const Line& l, bool is_cubic,
                        const BuildTensor& from, const BuildTensor& to) {
   const Type t{from.dtype(), 1};
-  if (!l.r.known())
-    ctx.fail("with `antialias` the ratio of " + to_string(l.out) + " and " + to_string(l.in) +
-                 ", the sizes of axis " + std::to_string(l.axis) + ", must be known at compile time",
-             "give `scales` as constants, or values for the dimensions: --dim NAME=...");
-  const double reach = (is_cubic ? 2 : 1) / l.scale;
-  const auto first = static_cast<int64_t>(std::floor(-reach)) + 1;  // behind the element before x
-  const int64_t taps = 2 - 2 * first;
+  // Of open sizes the scale is 1 where the axis grows.
+  const int64_t support = is_cubic ? 2 : 1;
+  const Dim some = max(l.out, 1), longest = max(l.in, some);
+  const Dim reach = l.open ? ceil_div(longest * support, some)
+                           : Dim(-static_cast<int64_t>(std::floor(static_cast<double>(-support) / l.scale)));
+  const Dim first = 1 - reach;  // behind the element before x
+  const Dim taps = reach * 2;
+  const Expr scale =
+      l.open ? make::cast(t, some.expr()) / make::cast(t, longest.expr()) : make::imm(l.scale, t);
   const bool exclude = ctx.get_int("exclude_outside", 0) != 0;
   const auto place = [&](const Expr& i, const Expr& k) {
-    return l.numerator(i) / l.r.expr() + Expr(first) + k;
+    return l.numerator(i) / l.r.expr() + first.expr() + k;
   };
   const std::vector<Axis> weights = {{"i", l.out}, {"k", taps}};
   const BuildTensor weight = b.temp("Weight", {t.dtype, {l.out, taps}});
   b.compute(weight, weights, [&](const Exprs& i) {
-    const Expr d = make::cast(t, i[1] + Expr(first)) - fraction(l, l.numerator(i[0]), t);
-    const Expr units = make::call(Intrinsic::abs, {d * make::imm(l.scale, t)});
+    const Expr d = make::cast(t, i[1] + first.expr()) - fraction(l, l.numerator(i[0]), t);
+    const Expr units = make::call(Intrinsic::abs, {d * scale});
     const Expr w =
         is_cubic ? cubic_weight(units, ctx.get_float("cubic_coeff_a", -0.75)) : linear_weight(units);
     if (!exclude) return w;

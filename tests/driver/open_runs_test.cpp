@@ -273,3 +273,22 @@ TEST_CASE("a signal of any length is transformed frame by frame") {
     check_equal(executor->run(input({batch, samples, 1})), m.fixed(input({batch, samples, 1})), {1e-5, 1e-5});
   CHECK_THROWS_WITH(executor->run(input({1, 7, 1})), ContainsSubstring("a frame fits into the signal"));
 }
+
+TEST_CASE("an image of any size shrinks with antialiasing, and grows without") {
+  for (const std::string mode : {"linear", "cubic"}) {
+    const OpenModel m(R"({
+  "name": "shrunk", "opset": 18,
+  "inputs": [{"name": "x", "dtype": "f32", "shape": [1, 2, "height", "width"]}],
+  "outputs": ["y"],
+  "nodes": [{"op": "Resize", "inputs": ["x", "", "", "sizes"], "outputs": ["y"], "attrs": {"antialias": 1, "mode": ")" +
+                      mode + R"("}}],
+  "weights": {"sizes": {"dtype": "i64", "shape": [4], "data": [1, 2, 4, 5]}}
+})");
+
+    auto executor = make_executor(m.compiled());
+    for (const auto& [h, w] : {std::pair{9, 7}, {4, 5}, {2, 3}, {20, 1}, {33, 64}}) {
+      INFO(mode << " " << h << " x " << w);
+      check_equal(executor->run(input({1, 2, h, w})), m.fixed(input({1, 2, h, w})), {1e-5, 1e-5});
+    }
+  }
+}

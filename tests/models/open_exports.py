@@ -6,6 +6,7 @@
 Writes FOLDER/NAME.old.onnx and FOLDER/NAME.new.onnx. The weights are random; batch normalization has statistics.
 """
 import contextlib
+import inspect
 import io
 import logging
 import os
@@ -244,8 +245,10 @@ def export(make, inputs, path, new):
     names = [f"x{i}" for i in range(len(given))]
     with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
         if new:
-            torch.onnx.export(net, given, path, dynamo=True, external_data=False, input_names=names, verbose=False,
-                              dynamic_shapes=tuple(axes for axes, _ in inputs))
+            shapes = tuple(axes for axes, _ in inputs)
+            if any(p.kind == p.VAR_POSITIONAL for p in inspect.signature(net.forward).parameters.values()):
+                shapes = (shapes,)
+            torch.onnx.export(net, given, path, dynamo=True, external_data=False, input_names=names, verbose=False, dynamic_shapes=shapes)
         else:
             torch.onnx.export(net, given, path, dynamo=False, opset_version=17, input_names=names,
                               dynamic_axes={n: axes for n, (axes, _) in zip(names, inputs)})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles models with open sizes once each, without a --dim, and runs them at random sizes beside ONNX Runtime.
 
-    open_sizes.py FOLDER [NAME]      the models that open_exports.py wrote to FOLDER, and those of rapidocr and silero-vad
+    open_sizes.py FOLDER [NAME]      the models that open_exports.py or open_zoo.py wrote to FOLDER, and those of rapidocr and silero-vad
 
 PYTHONPATH names the nestor package. The first sizes are all 1 (or the least step), the second has an empty batch, and later each is drawn:
 often 0 or 1. A model with an LSTM gets no 0, at which ONNX Runtime aborts. It draws until ONNX Runtime has taken 30. Images that are
@@ -39,8 +39,18 @@ OF_PACKAGES = {
 # The old exporter of encoder_layers writes the length that it saw into the file.
 HOLD_SIZES = {"encoder_layers.old"}
 # From, to, and what it is a multiple of, by what the size's name contains; of some models others.
-RANGES = {"batch": (0, 5, 1), "seq": (0, 40, 1), "height": (0, 80, 1), "width": (0, 120, 1), "x0.1": (0, 40, 1), "unk": (0, 4, 1)}
+RANGES = {"batch": (0, 5, 1), "past": (0, 20, 1), "src": (1, 20, 1), "samples": (400, 2000, 1), "seq": (0, 40, 1), "height": (0, 80, 1), "width": (0, 120, 1), "x0.1": (0, 40, 1), "unk": (0, 4, 1)}
+SUMS = {"total": ("past", "seq")}
 OF_MODELS = {
+    "center_crop": {"height": (32, 80, 1), "width": (32, 80, 1)},
+    "gpt2.new": {"batch": (1, 5, 1)},  # it divides what there is by `seq`, of which ONNX Runtime says 0 / 0 = 1
+    "densenet": {"height": (32, 130, 1), "width": (32, 130, 1)},
+    "retrieval": {"n": (0, 20, 1), "m": (4, 20, 1)},
+    "segformer": {"height": (32, 160, 32), "width": (32, 160, 32)},
+    "spectrum": {"samples": (64, 800, 1)},
+    "squeezenet": {"height": (32, 130, 1), "width": (32, 130, 1)},
+    "swin_v2": {"height": (32, 128, 32), "width": (32, 128, 32)},
+    "vit_images": {"height": (16, 96, 8), "width": (16, 96, 8)},
     "unet.": {"height": (0, 64, 4), "width": (0, 64, 4)},
     "rapidocr_rec": {"DynamicDimension.0": (0, 3, 1), "x.2": (33, 96, 1), "DynamicDimension": (5, 200, 1)},
     "rapidocr_cls": {"x.0": (0, 3, 1), "x.2": (33, 96, 1), "x.3": (3, 192, 1)},
@@ -50,7 +60,7 @@ OF_MODELS = {
     "silero": {"input.0": (1, 4, 1), "state": (1, 4, 1), "batch": (1, 4, 1), "input.1": (576, 1600, 1), "sequence_length": (1, 9, 1), "sequence": (576, 1600, 1)},
 }
 VALUES = {"sr": 16000}
-TOLERANCES = {"basic_pitch": 1e-3}  # it takes a logarithm of small sums
+TOLERANCES = {"basic_pitch": 1e-3, "spectrum.old": 1e-3, "spectrum.new": 1e-3}  # they take logarithms of small sums
 NO_WINDOW = "a window fits into the padded input"
 
 
@@ -82,6 +92,8 @@ def drawn(model, names, random, run, empty):
     """The first are all 1, the second on no samples, each of the others is often 0 or 1."""
     sizes = {}
     for name in names:
+        if name in SUMS:
+            continue
         least, most, step = range_of(model, name)
         any_size = int(random.integers(-(-least // step), most // step + 1)) * step
         small = int(random.integers(0, 2)) * step
@@ -91,7 +103,7 @@ def drawn(model, names, random, run, empty):
         if not empty:
             sizes[name] = max(sizes[name], 1)
         sizes[name] = max(sizes[name], least)
-    return sizes
+    return sizes | {name: sum(sizes[of] for of in parts) for name, parts in SUMS.items() if name in names}
 
 
 def feeds_of(inputs, sizes, random):
