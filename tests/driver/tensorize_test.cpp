@@ -1,7 +1,9 @@
 // Tensorized blocks through the machine: they compute what their loops mean, and by the instruction.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <random>
 #include <regex>
 
@@ -166,6 +168,8 @@ TEST_CASE("without VNNI a few instructions, which a text defines, give the same 
 TEST_CASE("a text that defines nothing to call is an error of its writer") {
   const auto error = [](const std::string& name, const std::string& ir) -> std::string {
     const std::string path = "text_" + name + ".nest";
+    const std::unique_ptr<const std::string, void (*)(const std::string*)> removed(
+        &path, [](const std::string* p) { std::filesystem::remove(*p); });
     std::ofstream(path)
         << "func " << name << R"((in A: f32[1], in B: f32[8], out C: f32[8]) {
   for j in 8 {
