@@ -162,7 +162,7 @@ void Builder::build_loop(const ModelNode& mn) {
 // A loop that would have to be one of the plan, but whose states grow; false: another one.
 bool Builder::build_without_growth(const ModelNode& mn, const Node& n) {
   const auto most = n.inputs[0] < 0 ? std::nullopt : size_in(n.inputs[0]);
-  if (most && most->known() && are_few(*most, *mn.graphs.at("body"), kFewNodes)) return false;
+  if (!most || (most->known() && are_few(*most, *mn.graphs.at("body"), kFewNodes))) return false;
   std::vector<TensorType> types;
   for (size_t i = 2; i < n.inputs.size(); ++i) types.push_back(value_of(g_, n.inputs[i]).type);
   const auto made = without_growth(mn, types, fresh_);

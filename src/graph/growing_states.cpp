@@ -141,7 +141,7 @@ std::optional<WithoutGrowth> without_growth(const ModelNode& loop, const std::ve
     out.loop.outputs.erase(out.loop.outputs.begin() + at);
     inner->inputs.erase(inner->inputs.begin() + 2 + at);
     inner->outputs.erase(inner->outputs.begin() + 1 + at);
-    const std::string& name = given.outputs[1 + i].name;
+    const std::string& name = loop.outputs[i].empty() ? given.outputs[1 + i].name : loop.outputs[i];
     // Appended to no rows of the state, so that it has the state's other dimensions.
     const std::string& begins = loop.inputs[2 + i];
     const Dim& rows = types[i].shape[static_cast<size_t>(growth->axis)];
