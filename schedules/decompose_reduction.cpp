@@ -2,6 +2,8 @@
 //
 // The new block has the reduction's S iterators and runs for the S loops below that loop, in their order and
 // with their kinds (vectorized stays vectorized), so that a register tile is cleared as it is used.
+#include <algorithm>
+
 #include "nestor/print.h"
 #include "schedules/access.h"
 #include "schedules/examples.h"
@@ -37,6 +39,14 @@ std::vector<Buffer> read_by_init(const Block& b) {
 bool is_within(const Expr& binding, const Expr& extent) {
   const auto at = as_int(binding), count = as_int(extent);
   return at && (count ? 0 <= *at && *at < *count : *at == 0);
+}
+
+// Whether an R iterator counts the same. It begins at 0, though perhaps not in the first iteration of its
+// loops.
+bool counts_a_reduction(const Block& b, const IterVar& guard) {
+  return std::any_of(b.iters.begin(), b.iters.end(), [&](const IterVar& i) {
+    return i.kind == IterKind::reduce && same_expr(i.binding, guard.binding);
+  });
 }
 
 void check(const StepContext& ctx, const LoopRef& loop) {
@@ -87,9 +97,12 @@ void check(const StepContext& ctx, const LoopRef& loop) {
         ctx.forbid(4, 0, "block " + other.name() + " writes " + b->name + ", which the init reads",
                    {other.stmt, p.stmt});
   }
-  for (const IterVar& i : p.block().iters)
-    if (i.kind == IterKind::reduce && !begins_at_zero(p, i))
-      ctx.forbid(6, 0, i.var->name + " = " + print(i.binding) + " doesn't start at 0", {p.stmt});
+  for (const IterVar& i : p.block().iters) {
+    const bool begins = i.kind == IterKind::reduce ? begins_at_zero(p, i)
+                                                   : !is_guard(p.block(), i) || !begins_below_zero(p, i) ||
+                                                         counts_a_reduction(p.block(), i);
+    if (!begins) ctx.forbid(6, 0, i.var->name + " = " + print(i.binding) + " doesn't start at 0", {p.stmt});
+  }
 }
 
 PrimFunc run(StepContext& ctx) {
@@ -128,7 +141,8 @@ PrimFunc run(StepContext& ctx) {
     IterVar copy = i;
     copy.var = make_var(i.var->name);
     copy.binding = simplify(substitute(i.binding, map));
-    if (is_guard(old, i) && is_within(copy.binding, i.extent)) continue;  // a tail of R loops only
+    const Expr begin = counts_a_reduction(old, i) ? Expr(0) : copy.binding;
+    if (is_guard(old, i) && is_within(begin, i.extent)) continue;  // a tail of R loops only
     copy.extent = i.extent;
     iterators[i.var] = Expr(copy.var);
     init.iters.push_back(copy);
