@@ -219,7 +219,8 @@ class Vectorizer : public ScopedRewriter {
     if (is_vectorized(loop->body)) return fold_rows(*loop, static_cast<int>(lanes), facts(), sizes_);
     if (const auto* guard = loop->body.as<If>();
         guard && !guard->else_case && is_vectorized(guard->then_case))
-      return stmt(make::loop(loop->var, loop->extent, loop->body, ForKind::unrolled));
+      return stmt(make::loop(loop->var, loop->extent, loop->body,
+                             uses_registers(loop->body) ? ForKind::unrolled : ForKind::serial));
     if (extent != 1)  // one lane alone always writes one element, but sums nothing up across lanes
       if (auto reduced = reduce_lanes(*loop, static_cast<int>(lanes), facts(), sizes_)) return *reduced;
     if (!extent) return open(*loop, lanes);
@@ -233,6 +234,10 @@ class Vectorizer : public ScopedRewriter {
   }
 
  private:
+  // Which can't be indexed by a loop.
+  bool uses_registers(const Stmt& s) const {
+    return std::any_of(local_.begin(), local_.end(), [&](const Buffer& b) { return uses_buffer(s, b); });
+  }
   static bool is_vectorized(const Stmt& s) {
     const auto* loop = s.as<For>();
     return loop && loop->kind == ForKind::vectorized;

@@ -214,6 +214,25 @@ func twice[N](in X: f32[4,N], out Y: f32[4,N]) {
            {"storage_align T 0 8 3"}, sizes);
 }
 
+TEST_CASE("rows of a rest that are in memory are reduced one by one, in a loop") {
+  const PrimFunc lowered = check_at(R"(
+func sums[N](in X: f32[N,40], out Y: f32[N]) {
+  for i in N, k in 40 {
+    block Y(vi: S N = i, vk: R 40 = k) {
+      init { Y[vi] = 0.0f32 }
+      Y[vi] += X[vi,vk]
+    }
+  }
+}
+)",
+                                    {"i0 i1 = split Y.i [_, 13] tail=peel",
+                                     "Y_init = decompose_reduction Y.i1", "vectorize Y.k", "vectorize Y.i1"},
+                                    {{0}, {1}, {2}, {12}, {13}, {14}, {40}});
+  int sums = 0;  // across lanes: a vector of those of a full tile, and one
+  for_each_expr(lowered.body, [&](const Expr& e) { sums += e.as<VectorReduce>() != nullptr; });
+  CHECK(sums <= 2);
+}
+
 TEST_CASE("columns with a stride of sizes are turned in registers") {
   const std::vector<std::vector<int64_t>> sizes = {{0, 3}, {1, 0}, {1, 1},  {1, 2},  {2, 1},  {1, 4},
                                                    {1, 7}, {3, 5}, {1, 15}, {1, 16}, {2, 17}, {3, 35}};
