@@ -265,7 +265,11 @@ class Partitioner : public ScopedRewriter {
   }
   // Behind: a tile that isn't full.
   Stmt behind(const Var& v, const Stmt& body, const OpenParts& parts) {
-    set_range(v, {parts.first, Interval::kMax});
+    return guarded(v, body, parts, parts.first);
+  }
+  Stmt at_ends(const Var& v, const Stmt& body, const OpenParts& parts) { return guarded(v, body, parts, 0); }
+  Stmt guarded(const Var& v, const Stmt& body, const OpenParts& parts, int64_t first) {
+    set_range(v, {first, Interval::kMax});
     const auto pieces = rest_in_pieces(v, parts, body);
     return stmt(simplify(pieces ? *pieces : fresh_copy(body), facts()));
   }
@@ -278,8 +282,11 @@ class Partitioner : public ScopedRewriter {
       return cut_masked(loop, parts, *masked, annotations);
     Stmt full = free_of_guards(v, loop.body, parts, end);
     if (loop.kind == ForKind::parallel || loop.kind == ForKind::thread) {
-      if (parts.full) full = join_branches(lt(v, end), full, behind(v, loop.body, parts));
-      if (parts.first) full = join_branches(lt(v, parts.first), before(v, loop.body, parts, end), full);
+      // Threads take one body for both ends, as the last iteration may be the first.
+      Expr inside = make::bool_imm(true);
+      if (parts.first) inside = logical_and(inside, le(parts.first, v));
+      if (parts.full) inside = logical_and(inside, lt(v, end));
+      full = join_branches(inside, full, at_ends(v, loop.body, parts));
       return make::loop(v, loop.extent, full, loop.kind, loop.thread, annotations);
     }
     std::vector<Stmt> out;
