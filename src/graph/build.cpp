@@ -67,7 +67,7 @@ Graph Builder::run() {
   check_declared();
   if (!around_)
     for (const std::string& name : inputs_.not_mentioned())
-      if (!finds_size(g_, name) && unbounded_.empty())  // else perhaps of a body that isn't built yet
+      if (!finds_size(g_, name) && !(options_.open.count(name) && problems_.any()))  // perhaps not yet
         problems_.add(
             fmt::format("no input has a dimension {}, and no integer of that name is computed", name));
   if (branches_) drop_dead_steps();

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "nestor/simplify.h"
+#include "nestor/walk.h"
 #include "src/graph/build_parts.h"
 #include "src/graph/builder.h"
 #include "src/graph/control_flow.h"
@@ -255,6 +256,21 @@ std::optional<int64_t> Builder::count_trips(const Graph& body, const std::vector
   return most;
 }
 
+namespace {
+
+// Whether two sizes may be one in most runs: sizes of other names may. A size and its double are one only if
+// they are 0.
+bool may_be_one(const Dim& a, const Dim& b) {
+  bool share = a.known() || b.known();
+  if (!share)
+    for_each_expr(a.expr(), [&](const Expr& e) {
+      if (const auto* ref = e.as<VarRef>()) share = share || uses_var(b.expr(), ref->var);
+    });
+  return !share || a.typical() == b.typical();
+}
+
+}  // namespace
+
 // Why a body's states can't be carried from one iteration to the next; empty: they can.
 std::string Builder::unlike_states(const Graph& body, const std::vector<ValueId>& states) const {
   for (size_t i = 0; i < states.size(); ++i) {
@@ -262,7 +278,8 @@ std::string Builder::unlike_states(const Graph& body, const std::vector<ValueId>
                      &after = body.values[static_cast<size_t>(body.outputs[1 + i])].type;
     bool alike = before.dtype == after.dtype && before.shape.size() == after.shape.size();
     for (size_t d = 0; alike && d < before.shape.size(); ++d)
-      alike = must_equal(before.shape[d], after.shape[d], "a loop's state keeps its shape");
+      alike = may_be_one(before.shape[d], after.shape[d]) &&
+              must_equal(before.shape[d], after.shape[d], "a loop's state keeps its shape");
     if (!alike)
       return fmt::format("its state {} is {} at first and {} after an iteration", i, to_string(before),
                          to_string(after));

@@ -162,11 +162,18 @@ void Builder::build_loop(const ModelNode& mn) {
 // A loop that would have to be one of the plan, but whose states grow; false: another one.
 bool Builder::build_without_growth(const ModelNode& mn, const Node& n) {
   const auto most = n.inputs[0] < 0 ? std::nullopt : size_in(n.inputs[0]);
-  if (!most || (most->known() && are_few(*most, *mn.graphs.at("body"), kFewNodes))) return false;
+  if (most && most->known() && are_few(*most, *mn.graphs.at("body"), kFewNodes)) return false;
   std::vector<TensorType> types;
   for (size_t i = 2; i < n.inputs.size(); ++i) types.push_back(value_of(g_, n.inputs[i]).type);
   const auto made = without_growth(mn, types, fresh_);
   if (!made) return false;
+  if (!most) {
+    std::string hint = n.inputs[0] < 0 ? "" : ask_for(n.inputs[0]);
+    if (const std::string bounds = n.inputs[0] < 0 ? "" : ask_for_bounds(n.inputs[0]); !bounds.empty())
+      hint += (hint.empty() ? "" : ", or ") + bounds;
+    refuse(mn, "a state grows in each iteration, and only run time tells how many there are", hint);
+    return true;
+  }
   std::vector<ModelNode> nodes = {made->loop};
   nodes.insert(nodes.end(), made->behind.begin(), made->behind.end());
   for (const ModelNode& node : nodes)

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/ops/common.h"
 #include "src/ops/registry.h"
 #include "src/ops/rows.h"
 
@@ -22,7 +23,8 @@ std::vector<TensorType> infer(const OpContext& ctx) {
   require_type(ctx, 0, kNumbers);
   Dims shape = ctx.input(0).shape;
   const auto axis = static_cast<size_t>(axis_of(ctx));
-  if (shape[axis] == 0) ctx.fail("the axis has no elements, of which one would be the extremum");
+  if (!must_be_at_most(1, shape[axis], "an extremum is one of the axis' elements"))
+    ctx.fail("the axis has no elements, of which one would be the extremum");
   if (shape[axis] > std::numeric_limits<int32_t>::max() / 2) ctx.fail("the axis has more than 2^30 elements");
   if (ctx.node().opset < 12 && ctx.has_attr("select_last_index"))
     ctx.fail("`select_last_index` is there since opset 12");

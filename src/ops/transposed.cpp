@@ -33,6 +33,7 @@ void fit_output(const OpContext& ctx, TransposedShape& s) {
     if (more[d] >= std::max(s.stride[d], s.dilation[d]))
       ctx.fail("`output_padding` is " + std::to_string(more[d]) + " in spatial dimension " +
                std::to_string(d) + ", it must be less than the stride or the dilation");
+    if (!s.input[d].known()) must_be_at_most(1, s.input[d], "a ConvTranspose of no elements has none");
     const Dim whole = s.input[d] == 0 ? Dim(0) : whole_output(ctx, s, d, more[d]);
     if (told && wanted[d] > 0 && wanted[d] >= whole + s.stride[d])
       ctx.fail("`output_shape` is " + std::to_string(wanted[d]) + " in spatial dimension " +

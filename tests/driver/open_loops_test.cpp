@@ -201,6 +201,19 @@ TEST_CASE("a Loop whose states grow is right for all lengths") {
   check_all_sizes(growing());
 }
 
+TEST_CASE("a Loop that makes its state larger in another way is refused") {
+  Model m = growing();
+  ModelNode& n = m.nodes.back();
+  auto body = std::make_shared<ModelGraph>(*n.graphs.at("body"));
+  for (ModelNode& inner : body->nodes)
+    if (inner.outputs[0] == "more") std::swap(inner.inputs[0], inner.inputs[1]);
+  n.graphs["body"] = body;
+  CompileOptions options;
+  options.build.symbolic = true;
+  CHECK_THROWS_WITH(compiled(m, options),
+                    Catch::Contains("state 1 is f32[0,5] at first and f32[batch,5] after an iteration"));
+}
+
 TEST_CASE("a loop whose length is open copies nothing, and is shown") {
   CompileOptions options;
   options.build.symbolic = true;

@@ -260,3 +260,22 @@ TEST_CASE("sizes that the model needs to be equal are one in all functions, the 
   }
   CHECK_THROWS_WITH(executor->run(inputs(3, 9, 4)), ContainsSubstring("must hold"));
 }
+
+TEST_CASE("a transposed convolution that may be a convolution takes rows of any width") {
+  OpenModel m(R"({"name": "t", "opset": 17, "outputs": ["y"],
+    "inputs": [{"name": "x", "dtype": "f32", "shape": [1, 2, "w"]}],
+    "nodes": [{"op": "ConvTranspose", "inputs": ["x", "v"], "outputs": ["y"], "attrs": {"pads": [1, 1]}}],
+    "weights": {"v": {"dtype": "f32", "shape": [2, 2, 3], "data": [1, 2, -3, 4, 5, 6, -7, 8, 9, 1, 2, 4]}}})");
+  auto executor = make_executor(m.compiled());
+  for (const int64_t width : {1, 2, 5, 40}) check_at(m, *executor, {1, 2, width});
+}
+
+TEST_CASE("an extremum of an open axis needs an element") {
+  OpenModel m(R"({"name": "best", "opset": 17, "outputs": ["y"],
+    "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 3]}],
+    "nodes": [{"op": "ArgMax", "inputs": ["x"], "outputs": ["y"], "attrs": {"axis": 0}}]})");
+  auto executor = make_executor(m.compiled());
+  check_at(m, *executor, {4, 3});
+  CHECK_THROWS_WITH(executor->run({{"x", Tensor(DType::f32, {0, 3})}}),
+                    Catch::Contains("an extremum is one of the axis' elements"));
+}
