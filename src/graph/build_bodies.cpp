@@ -95,8 +95,7 @@ std::optional<Builder::Body> Builder::build_body(const ModelNode& mn, const Mode
       if (const ValueId v = find(name); v >= 0)
         if (const std::string hint = ask_for(v); !hint.empty()) out.hint = hint;
     out.sizes = e.sizes;
-    if (const std::string bounds = how_to_bound(e.sizes); !bounds.empty())
-      out.hint += (out.hint.empty() ? "" : ", or ") + bounds;
+    out.hint = either(out.hint, how_to_bound(e.sizes));
   } catch (const UserError& e) {
     out.refused = told_in_one(e.diagnostic());
     out.hint = e.diagnostic().hint;

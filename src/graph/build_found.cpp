@@ -145,4 +145,8 @@ std::string Builder::ask_for_bounds(ValueId v) {
   return how_to_bound({names.begin(), names.end()});
 }
 
+std::string Builder::ask_for_value_or_bounds(ValueId v) {
+  return v < 0 ? "" : either(ask_for(v), ask_for_bounds(v));
+}
+
 }  // namespace nestor

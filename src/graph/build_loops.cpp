@@ -168,10 +168,8 @@ bool Builder::build_without_growth(const ModelNode& mn, const Node& n) {
   const auto made = without_growth(mn, types, fresh_);
   if (!made) return false;
   if (!most) {
-    std::string hint = n.inputs[0] < 0 ? "" : ask_for(n.inputs[0]);
-    if (const std::string bounds = n.inputs[0] < 0 ? "" : ask_for_bounds(n.inputs[0]); !bounds.empty())
-      hint += (hint.empty() ? "" : ", or ") + bounds;
-    refuse(mn, "a state grows in each iteration, and only run time tells how many there are", hint);
+    refuse(mn, "a state grows in each iteration, and only run time tells how many there are",
+           ask_for_value_or_bounds(n.inputs[0]));
     return true;
   }
   std::vector<ModelNode> nodes = {made->loop};
@@ -220,12 +218,8 @@ bool Builder::build_long_loop(const ModelNode& mn, const Node& n) {
       return true;
     unbounded_.insert(made->sizes.begin(), made->sizes.end());
     std::string hint = made->hint;
-    const auto or_else = [&](const std::string& also) {
-      if (also.empty() || hint.find(also) != std::string::npos) return;
-      hint += (hint.empty() ? "" : ", or ") + also;
-    };
     for (const ValueId v : {n.inputs[0], n.inputs[1]})
-      if (v >= 0 && !is_constant(g_, v)) or_else(size_in(v) ? size_hint(v) : ask_for(v));
+      if (v >= 0 && !is_constant(g_, v)) hint = either(hint, size_in(v) ? size_hint(v) : ask_for(v));
     refuse(mn, why, hint);
     return false;
   }

@@ -218,11 +218,7 @@ void Builder::build_node(const ModelNode& mn) {
     }
   } catch (const UnknownInput& e) {
     const auto i = static_cast<size_t>(e.input);  // of a node that may be damaged
-    const bool is_there = i < n.inputs.size() && n.inputs[i] >= 0;
-    std::string hint = is_there ? ask_for(n.inputs[i]) : "";
-    if (const std::string bounds = is_there ? ask_for_bounds(n.inputs[i]) : ""; !bounds.empty())
-      hint += (hint.empty() ? "" : ", or ") + bounds;
-    refuse_as(mn, n, e.diagnostic(), hint);
+    refuse_as(mn, n, e.diagnostic(), ask_for_value_or_bounds(i < n.inputs.size() ? n.inputs[i] : -1));
   } catch (const UserError& e) {
     refuse_as(mn, n, e.diagnostic(), "");
   }

@@ -33,6 +33,12 @@ inline std::string some_output(const ModelNode& mn) {
 // A hint: that --dim would make these integers sizes. Empty for none.
 std::string how_to_bound(const std::vector<std::string>& sizes);
 
+// One hint and another way.
+inline std::string either(const std::string& hint, const std::string& also) {
+  if (hint.empty() || also.empty()) return hint + also;
+  return hint.find(also) == std::string::npos ? hint + ", or " + also : hint;
+}
+
 inline Tensor number(int64_t value, DType type) {
   Tensor t(type, {});
   t.set_int(0, value);

@@ -116,6 +116,7 @@ class Builder {
   void build_found(const ModelNode& mn, Node n);
   void take_for_sizes(ValueId v);
   std::string ask_for_bounds(ValueId v);
+  std::string ask_for_value_or_bounds(ValueId v);
   void inline_branch(const ModelNode& mn, const ModelGraph& branch);
   void assume_declared(const ModelNode& mn);
   std::vector<ValueId> inputs_behind(ValueId v) const;

@@ -301,11 +301,9 @@ class Rows : public Rewriter {
   std::vector<Expr> written_;  // and of what they write
 };
 
-}  // namespace
-
-namespace {
 constexpr int64_t kMostRows = 32;
 constexpr int64_t kPiece = 4;  // rows
+
 }  // namespace
 
 std::optional<Stmt> rest_in_pieces(const Var& v, const OpenParts& parts, const Stmt& body) {
